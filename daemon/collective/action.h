@@ -1,8 +1,7 @@
-// The requests of the collective core. The core calls no other part: each event appends actions to
-// an ActionQueue, and the node carries them out in order.
+// The requests of the collective core. The core calls no other part: each event appends actions to an
+// ActionQueue, and the node executes them in order.
 //
-// Owner: Collectives. Thread: the loop's. Memory: names memory, never touches it; pointers stay
-// valid until the action's answer (see each kind).
+// Actions point to memory without touching it; pointers stay valid until the action's answer (see each kind).
 #pragma once
 
 #include <array>
@@ -25,13 +24,13 @@ namespace mlxcomm::collective {
 
 using SessionId = std::uint64_t;
 
-// Outputs = the inputs combined (one input: copied), element by element.
+// Combines the inputs (a single one is copied) into every output.
 struct LocalWork {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint32_t divisor = 1;  // For a mean that ends here; otherwise 1.
+  std::uint32_t divisor = 1;  // For a mean that ends here.
   std::uint64_t elements = 0;
-  std::uint64_t step_bytes = 0;  // What the whole step reads and writes.
+  std::uint64_t step_bytes = 0;  // Read and written by the whole step.
   std::uint32_t input_count = 0;
   std::uint32_t output_count = 0;
   std::array<const std::byte*, kLocalRanksMax> inputs{};
@@ -41,20 +40,19 @@ struct LocalWork {
 struct Action {
   enum class Kind : std::uint8_t {
     kSendEager,      // key, step, digest, node, source, bytes, solicited; offset = the step's
-                     // check. Copied; needs no answer.
+                     // check. Copied; no answer.
     kSendData,       // + offset, cookie. Answer: OnDataReleased(node, cookie).
     kSendGrant,      // key, step, digest, node.
     kSendCredit,     // key.group, node, bytes = number of frames.
-    kPostReceive,    // key, step, node, bytes, destination; where it reduces operand, divisor,
-                     // received_first.
-                     // Answer: OnData for each chunk.
+    kPostReceive,    // key, step, node, bytes, destination; if it reduces: operand, divisor,
+                     // received_first. Answer: OnData for each chunk.
     kWithdraw,       // key, node. Answer: OnWithdrawn(node, key).
-    kCancel,         // key, node. Answers: OnDataReleased for what is still out.
+    kCancel,         // key, node. Answers: OnDataReleased for each frame still under way.
     kLocalWork,      // work, cookie. Answer: OnLocalWorkDone(cookie).
-    kReturnScratch,  // destination: from ScratchMemory. After the frames sent from it.
+    kReturnScratch,  // destination: from ScratchMemory. Follows the frames sent from it.
     kComplete,       // session, ticket, key.group, failure, group_failed.
-    kMessage,      // node, message: to the collective core there, OnReport, OnRollCall, OnDetached.
-    kGroupFailed,  // key.group: it has begun to fail.
+    kMessage,        // node, message: for OnReport, OnRollCall or OnDetached there.
+    kGroupFailed,    // key.group: it starts to fail.
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;
@@ -77,7 +75,7 @@ struct Action {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   Failure failure;
-  std::shared_ptr<const v1::PeerMessage> message;  // The same for all nodes.
+  std::shared_ptr<const v1::PeerMessage> message;  // Shared by all nodes.
 };
 
 using ActionQueue = std::vector<Action>;

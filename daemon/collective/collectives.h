@@ -1,11 +1,10 @@
-// The collective core of one daemon: all groups; passes each event to the group that it concerns.
+// The collective core of one daemon. Passes each event to its group.
 //
 //   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ node
 //
-// After each event the node carries out actions() in order, until the queue is empty, and clears it.
+// After each event the node executes actions() in order, until the queue is empty, and clears it.
 //
-// Owner: Node. Thread: the loop's. Memory: allocates for new groups and while tables
-// grow to their largest; a warm operation allocates nothing.
+// Allocates for new groups and while tables grow; a warm operation allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,6 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  // `observer` may be nullptr.
   Collectives(
       const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
       OperationObserver* observer = nullptr,
@@ -35,8 +33,7 @@ class Collectives {
 
   ActionQueue& actions() { return actions_; }
 
-  // False: the id is taken, or the layout has no local rank or more than
-  // kLocalRanksMax of them or kNodesMax nodes.
+  // Returns false if the id is taken, or the layout has no local rank, or too many local ranks or nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
   bool RemoveIfOver(std::uint64_t group);
@@ -44,18 +41,16 @@ class Collectives {
   const Group* Find(std::uint64_t group) const {
     return const_cast<Collectives*>(this)->Find(group);
   }
-  // A group that is not over has ranks there. Asked for every node at every tick, so it costs one look-up.
+  // Whether a group that is not over has ranks there. Called for every node at every tick.
   bool HasRanksOn(const NodeId& node) const { return groups_of_node_.contains(node); }
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const auto& [id, group] : groups_) visitor(*group);
   }
 
-  // A call on an unknown group is answered with INVALID_ARGUMENT.
   void Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns);
 
-  // Frames from a peer. A frame for a group that is gone is dropped (true); false: no well-behaved
-  // daemon sends it.
+  // Frames from a peer. A frame for a removed group is dropped; false: a violation of the protocol.
   [[nodiscard]] bool OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnEager(const NodeId& from, const PeerFrame& frame,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
@@ -67,19 +62,17 @@ class Collectives {
                   std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns);
 
-  // Answers to actions.
   void OnDataReleased(std::uint64_t cookie);
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
-  // The operation that a kLocalWork action belongs to, until its answer.
+  // The operation of a kLocalWork action that has not been answered.
   const OperationKey& KeyOfWork(std::uint64_t cookie) {
     return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
   }
 
   void OnTime(std::uint64_t now_ns);
-  // kNever: none. May be earlier than the true one, never later: only OnTime computes it again,
-  // because this is called every turn.
+  // Never later than the true deadline; only OnTime computes it, because this is called every turn.
   std::uint64_t NextDeadline() const { return alarm_; }
   bool UsesSession(SessionId session) const;
 
@@ -89,9 +82,8 @@ class Collectives {
     std::uint16_t node = 0;
   };
   void CountNodes(const GroupLayout& layout, bool made);
-  // The group's place in in_order_, or where it belongs.
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
-  // Empty group: unknown group. A sender outside the group gives node_count().
+  // No group: unknown. node_count(): not in the group.
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
@@ -103,9 +95,8 @@ class Collectives {
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
-  absl::flat_hash_map<NodeId, std::uint32_t> groups_of_node_;  // How many groups; none: no entry.
-  // By id: operations on all groups go in this order, so that a run repeats exactly. Kept up to
-  // date, because alarms come while payload moves, when nothing is allocated.
+  absl::flat_hash_map<NodeId, std::uint32_t> groups_of_node_;  // Their number.
+  // By id, so that a run repeats exactly. Kept sorted, because alarms come while nothing may allocate.
   std::vector<Group*> in_order_;
 };
 

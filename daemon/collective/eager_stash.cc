@@ -41,7 +41,7 @@ std::int32_t EagerStash::Take(std::uint16_t node, std::span<const std::byte> pay
 std::int32_t EagerStash::Put(std::uint16_t node, std::span<const std::byte> payload) {
   Peer& peer = peers_[node];
   if (peer.held + peer.owed >= options_.each || payload.size() > kEagerBytes) return -1;
-  // With its first frame, because later ones come while payload moves, up to the limit.
+  // Allocates now, because later frames arrive while payload moves.
   if (!std::exchange(peer.has_slots, true)) AddSlots(options_.each);
   ++peer.held;
   return Take(node, payload, /*by_credit=*/true);

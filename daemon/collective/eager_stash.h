@@ -1,15 +1,10 @@
-// Where eager frames wait until their operation is ready for them, and the credit that bounds their
-// number.
+// Eager frames that wait until their operation is ready, and the credit that limits their number.
 //
 //   sender: TakeCredit ─▶ frame ─▶ Put ─▶ Free ─credit─▶ ReturnCredit
 //                         receiver: Starved ─▶ Solicit ─grant─▶ frame ─▶ PutSolicited ─▶ Free
 //
-// Each side of a pair of nodes may have CreditOptions::each frames of one group on the way or waiting at
-// the other side; a frame beyond that is the sender's fault. See README.md, EagerStash.
-//
-// Owner: Group. Thread: the loop's. Memory: CreditOptions::each slots for each node that has sent a frame,
-// allocated when its first one arrives; slots for solicited frames grow to the largest number held at
-// once, at most kSolicitedMax.
+// Per group, each node may have CreditOptions::each frames on the way to or waiting at another node; a frame
+// beyond that is the sender's fault. See README.md, EagerStash.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +23,10 @@ inline constexpr std::uint32_t kSolicitedMax = 1024;
 // The same on all nodes.
 struct CreditOptions {
   std::uint32_t each = kEagerCredits;  // Frames that one node may have at another; > 0.
-  // Tests only: of each this many lots one is not returned, a bug that must be found; 0: never.
+  // For tests: one of this many lots is not returned, a bug that must be found.
   std::uint32_t forgotten_lots = 0;
 
-  // Credits are returned in lots, so that not every frame is answered by another.
+  // Credits are returned in lots, so that not every frame causes another.
   constexpr std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
 };
 
@@ -43,10 +38,9 @@ class EagerStash {
   // Sending side.
   bool TakeCredit(std::uint16_t node);
   bool HasCredit(std::uint16_t node) const { return peers_[node].credits > 0; }
-  // False: more than were ever taken.
   [[nodiscard]] bool ReturnCredit(std::uint16_t node, std::uint64_t frames);
 
-  // Receiving side. -1: the sender has used more than its credit.
+  // Receiving side. Returns -1 if the sender has exceeded its credit.
   std::int32_t Put(std::uint16_t node, std::span<const std::byte> payload);
   const std::byte* Data(std::int32_t slot) const { return slots_[Index(slot)].data.get(); }
   // Returns how many credits to give back to the slot's node now (0: none yet).
@@ -54,16 +48,15 @@ class EagerStash {
   std::size_t held() const { return slots_.size() - free_.size(); }
   std::uint16_t NodeOf(std::int32_t slot) const { return slots_[Index(slot)].node; }
 
-  // The node may have no credit left.
+  // Whether the node may be out of credit.
   bool Starved(std::uint16_t node) const {
     return peers_[node].held + peers_[node].owed >= options_.each;
   }
-  // One more frame may come without credit; false: the limit is reached.
+  // Allows one more frame without credit; false: the limit is reached.
   bool Solicit();
-  bool AsksForMost() const { return solicited_ >= kSolicitedMax; }
-  // It has come, with or without credit.
+  bool IsAtSolicitedLimit() const { return solicited_ >= kSolicitedMax; }
   void Unsolicit() { --solicited_; }
-  // Before Unsolicit. -1: nothing was solicited, or it is too long.
+  // Call before Unsolicit. Returns -1 if nothing was solicited, or it is too long.
   std::int32_t PutSolicited(std::uint16_t node, std::span<const std::byte> payload);
 
  private:
@@ -74,20 +67,20 @@ class EagerStash {
   };
   struct Peer {
     std::uint32_t credits = 0;  // Frames we may still send.
-    std::uint32_t owed = 0;     // Freed, not yet given back.
-    std::uint32_t held = 0;     // Slots with its frames that came by credit.
-    bool has_slots = false;     // For all of these.
+    std::uint32_t owed = 0;     // Freed, but not yet returned.
+    std::uint32_t held = 0;     // Slots with frames that came by credit.
+    bool has_slots = false;
   };
   static std::size_t Index(std::int32_t slot) { return static_cast<std::size_t>(slot); }
   void AddSlots(std::size_t count);
   std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
 
   CreditOptions options_;
-  std::uint32_t lots_ = 0;   // Returned; counted for forgotten_lots alone.
+  std::uint32_t lots_ = 0;   // Returned; only counted for forgotten_lots.
   std::vector<Peer> peers_;  // By node.
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_;
-  std::uint32_t solicited_ = 0;  // Asked for, not come yet.
+  std::uint32_t solicited_ = 0;  // Not arrived yet.
 };
 
 }  // namespace mlxcomm::collective

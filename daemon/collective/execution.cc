@@ -7,10 +7,9 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Chunks of one step that may be done out of order: the width of done_mask. It also limits
-// unacknowledged data, to 16 MiB: an acknowledgement waits behind the other side's data in the
-// cable's buffers, so its round trip is twice their length, whatever the cable's own is (20 ms at 1
-// Gb/s are 5 MB). How much a rail holds is another limit.
+// Chunks of one step that may be done out of order: the width of done_mask. It also limits unacknowledged
+// data to 16 MiB: acknowledgements queue behind the peer's data in the cable's buffers, so their round trip
+// depends on the buffers' length, not on the cable's (20 ms at 1 Gb/s are 5 MB). A rail has its own limit.
 constexpr std::uint32_t kLocalWindow = 64;
 
 std::uint64_t ChunkOffset(std::uint32_t chunk) { return chunk * kChunkBytes; }
@@ -64,7 +63,6 @@ void Execution::IndexSteps() {
   std::ranges::sort(tagged_, {}, &TaggedStep::name);
 }
 
-// Inverts `after`.
 void Execution::IndexSuccessors() {
   const std::size_t count = plan_.steps.size();
   successor_begin_.assign(count + 2, 0);
@@ -90,7 +88,6 @@ int Execution::FindStep(std::uint16_t node, std::uint16_t tag, bool receive) con
   return static_cast<int>(found->index);
 }
 
-// How many leading chunks of the step its predecessors allow.
 std::uint32_t Execution::ReadyChunks(std::size_t index) const {
   const Step& step = plan_.steps[index];
   std::uint32_t ready = states_[index].chunks;
@@ -180,7 +177,7 @@ void Execution::AdvanceReceive(std::size_t index) {
   }
   if (state.posted) return;
   state.posted = true;
-  // The receive is posted before the grant that lets its data come.
+  // The receive is posted before the grant.
   Action& post = NewAction(Action::Kind::kPostReceive, step);
   post.destination = OutputAt(step.destination, step.destination.local_rank);
   post.bytes = step.bytes;
@@ -193,7 +190,6 @@ void Execution::AdvanceReceive(std::size_t index) {
   NewAction(Action::Kind::kSendGrant, step);
 }
 
-// Chunks finish in any order; successors see them in order.
 void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
   StepState& state = states_[index];
   MLXCOMM_INVARIANT(chunk >= state.done && chunk - state.done < kLocalWindow);
@@ -207,7 +203,7 @@ void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
   if (!moved || aborted_) return;
   if (state.done == state.chunks) --steps_open_;
   if (state.issued < state.chunks) Advance(index);
-  // After the packing in Begin, step i's range ends where it was shifted to.
+  // IndexSuccessors has shifted step i's range to this index.
   for (std::uint32_t i = successor_begin_[index]; i < successor_begin_[index + 1]; ++i) {
     Advance(successors_[i]);
   }
@@ -245,7 +241,7 @@ void Execution::SetOperands(const Step& step, std::uint64_t offset, LocalWork& w
   const bool copies = work.input_count == 1 && work.divisor == 1;
   for (std::int32_t i = first; i <= last; ++i) {
     std::byte* const output = OutputAt(step.destination, i) + offset;
-    if (copies && output == work.inputs[0]) continue;  // Onto itself.
+    if (copies && output == work.inputs[0]) continue;
     work.outputs[work.output_count++] = output;
   }
 }
@@ -263,7 +259,6 @@ void Execution::Dispatch(std::size_t index, const LocalWork& work, std::uint64_t
   action.cookie = cookie;
 }
 
-// Moves an eager frame that has come, perhaps long ago, to its place.
 void Execution::IssueStashed(std::size_t index) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
@@ -321,7 +316,7 @@ void Execution::SolicitFrom(std::uint16_t node) {
   for (const std::uint32_t index : unsolicited_) {
     StepState& state = states_[index];
     const Step& step = plan_.steps[index];
-    if (state.issued > 0) continue;  // It has come.
+    if (state.issued > 0) continue;  // It has arrived.
     if (step.node != node || !host_.Solicit(node)) {
       unsolicited_[kept++] = index;
       continue;
@@ -343,7 +338,7 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
       bytes != ChunkLength(plan_.steps[index].bytes, static_cast<std::uint32_t>(chunk))) {
     return Fit::kViolation;
   }
-  const std::uint64_t ahead = chunk - state.done;  // Wraps around for a chunk that is done.
+  const std::uint64_t ahead = chunk - state.done;  // Wraps around if the chunk is done.
   if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return Fit::kViolation;
   ++traffic_.changes;
   traffic_.received_bytes += bytes;
@@ -351,11 +346,11 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
   return Fit::kFits;
 }
 
-// In any order: chunks go over several rails, and the data after one may overwrite it.
+// In any order, because chunks use several rails.
 void Execution::OnDataReleased(std::uint32_t step, std::uint8_t chunk) {
   if (step >= states_.size()) return;
   StepState& state = states_[step];
-  // Frames to a lost node were written off at once.
+  // Frames to a lost node were already written off.
   if (state.under_way == 0) return;
   const auto ahead = static_cast<std::uint8_t>(chunk - state.done);
   if (ahead >= state.issued - state.done || (state.done_mask >> ahead & 1) != 0) return;
@@ -364,7 +359,6 @@ void Execution::OnDataReleased(std::uint32_t step, std::uint8_t chunk) {
   ++traffic_.changes;
   if (aborted_) return;
   MarkDone(step, state.done + ahead);
-  // One more may be under way, even while an older one still is.
   if (state.issued < state.chunks) Advance(step);
 }
 
@@ -380,7 +374,7 @@ void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
 }
 
 void Execution::OnCredit(std::uint32_t step) {
-  // The turn may belong to an operation that was here before.
+  // The turn may belong to an earlier operation.
   if (step >= states_.size() || plan_.steps[step].kind != StepKind::kSend) return;
   if (!states_[step].waits) return;
   states_[step].waits = false;
@@ -433,7 +427,7 @@ int Execution::AwaitedNode() const {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const StepState& state = states_[i];
     if (plan_.steps[i].kind == StepKind::kLocal || state.done == state.chunks) continue;
-    if (state.stash >= 0) continue;  // It has come.
+    if (state.stash >= 0) continue;  // It has arrived.
     return plan_.steps[i].node;
   }
   return -1;

@@ -1,14 +1,9 @@
-// Carries out one plan on this node: keeps, for each step, which chunks may start, which are under
-// way and which are done, and asks for the next ones.
+// Executes one plan on this node: tracks the chunks of each step and requests the next ones.
 //
 //   Begin ─▶ running ──all steps done, nothing under way──▶ finished
 //                 └────────Abort────▶ aborting ─quiet─▶ (the owner completes the ranks)
 //
-// It does not know groups or the meaning of the operation. It gets credit, stash and work slots
-// from its ExecutionHost.
-//
-// Owner: Group, reused for many operations. Thread: the loop's. Memory: vectors that keep their
-// capacity, enough for kStepsUsual from the start; names buffers, never touches them.
+// It knows neither groups nor the operation's meaning. Vectors keep their capacity.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +16,7 @@
 
 namespace mlxcomm::collective {
 
-// The cookie in the answer to a kSendData action: the execution, the step, and the end of the
-// chunk's number, which is enough because fewer are under way at a time.
+// The execution, the step, and the low byte of the chunk's number, which is enough for the chunks under way.
 inline constexpr std::uint64_t SendCookie(std::uint32_t execution, std::uint32_t step,
                                           std::uint32_t chunk) {
   return std::uint64_t{execution} << 40 | std::uint64_t{chunk & 0xff} << 32 | step;
@@ -41,16 +35,13 @@ class ExecutionHost {
  public:
   virtual ~ExecutionHost() = default;
   virtual ActionQueue& actions() = 0;
-  // One eager frame to `node` may be sent. False: the host calls
-  // Execution::OnCredit(step) when it is this step's turn.
+  // Allows one eager frame to `node`. If it returns false, the host later calls Execution::OnCredit(step).
   virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) = 0;
-  // An eager frame from `node` could be used at once. True: it may come without
-  // credit; the execution sends the grant.
+  // Returns whether an eager frame from `node` may come without credit; the execution then sends the grant.
   virtual bool Solicit(std::uint16_t node) = 0;
   virtual void Unsolicit() = 0;
   virtual void FreeStash(std::int32_t slot) = 0;
   virtual const std::byte* StashData(std::int32_t slot) const = 0;
-  // A work slot, and the cookie under which OnLocalWorkDone will come back.
   virtual LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
                              std::uint64_t& cookie) = 0;
 };
@@ -69,19 +60,17 @@ class Execution {
   };
 
   struct Traffic {
-    std::uint64_t changes = 0;  // Counts messages without payload, and acknowledgements, too.
+    std::uint64_t changes = 0;  // Includes messages without payload and acknowledgements.
     std::uint64_t sent_bytes = 0;
     std::uint64_t received_bytes = 0;
   };
 
   explicit Execution(ExecutionHost& host);
 
-  // The planner writes here; then call Begin. `buffers` by local rank; `scratch` has
-  // plan().scratch_bytes, nullptr where that is 0.
+  // Write the plan here, then call Begin. `buffers` by local rank; `scratch` has plan().scratch_bytes.
   Plan& plan() { return plan_; }
   const Plan& plan() const { return plan_; }
   void Begin(const Setting& setting, const std::vector<Buffers>& buffers, std::byte* scratch);
-  // As given to Begin; Take leaves nothing.
   std::byte* scratch() const { return scratch_; }
   const Traffic& traffic() const { return traffic_; }
   std::byte* TakeScratch() { return std::exchange(scratch_, nullptr); }
@@ -89,57 +78,53 @@ class Execution {
   enum class Fit : std::uint8_t {
     kFits,
     kMismatch,   // The ranks on the two nodes do not agree on the step's check.
-    kViolation,  // It fits no step: the peer's fault.
+    kViolation,  // No step expects it: the peer's fault.
   };
   [[nodiscard]] Fit OnGrant(std::uint16_t node, std::uint16_t tag);
   [[nodiscard]] Fit OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
                             std::uint64_t check, std::int32_t stash);
   [[nodiscard]] Fit OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
                            std::uint64_t bytes);
-  // Whether a solicited frame may come for the step.
+  // Whether a solicited frame may arrive for the step.
   bool HasSolicited(std::uint16_t node, std::uint16_t tag) const {
     const int index = FindStep(node, tag, /*receive=*/true);
     return index >= 0 && states_[static_cast<std::size_t>(index)].solicited;
   }
-  // The node may have run out of credit: solicits the frames that could be used at once.
+  // The node may be out of credit: solicits the frames that could be used at once.
   void SolicitFrom(std::uint16_t node);
   void OnDataReleased(std::uint32_t step, std::uint8_t chunk);
   void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
   void OnCredit(std::uint32_t step);
 
-  // Stops: no further chunk starts; sends and receives are withdrawn.
   void Abort();
   void OnWithdrawn(std::uint16_t node) { std::erase(withdrawals_, node); }
-  // The fabric has released everything that concerned the node.
   void OnNodeLost(std::uint16_t node);
-  // The same, where the node's ranks had left with all that they wanted: the sends that they did
-  // not acknowledge have reached them.
+  // The node's ranks left with all that they needed, so unacknowledged sends have reached them.
   void OnReceiverLeft(std::uint16_t node);
 
   bool finished() const { return !aborted_ && steps_open_ == 0; }
   // Nothing outside touches the buffers any more.
   bool quiet() const { return under_way_ == 0 && withdrawals_.empty(); }
   bool aborted() const { return aborted_; }
-  // The first node from which data or a grant is awaited; -1: none.
+  // The first node whose data or grant is awaited; -1: none.
   int AwaitedNode() const;
-  // Some step waits for what only another node's rank can do: send, or grant.
+  // Whether a step waits for a send or grant of another node's rank.
   bool NeedsPeer() const;
 
  private:
-  // It is chance which of a group's executions an operation gets: none should have to grow late,
-  // except the first time for a long ring all_reduce (plans/slices.h), whose plan is far longer.
+  // Reserved, because any of a group's executions may get an operation.
   static constexpr std::size_t kStepsUsual = 64;
 
   struct StepState {
     std::uint32_t chunks = 1;
-    std::uint32_t issued = 0;     // Started; chunks start in order.
+    std::uint32_t issued = 0;     // Chunks start in order.
     std::uint32_t done = 0;       // Finished without a gap.
-    std::uint64_t done_mask = 0;  // Finished beyond the gap: bit i = chunk done + i.
+    std::uint64_t done_mask = 0;  // Finished after the gap: bit i = chunk done + i.
     std::uint32_t under_way = 0;
     std::int32_t stash = -1;
-    bool granted = false;  // Sends: the receiver has asked for it.
+    bool granted = false;  // Sends: the receiver has requested it.
     bool posted = false;
-    bool solicited = false;  // Eager receives: asked for, not come yet.
+    bool solicited = false;  // Eager receives: requested, not arrived.
     bool waits = false;      // Eager sends: for credit. Eager receives: in unsolicited_.
   };
   struct TaggedStep {
@@ -181,11 +166,10 @@ class Execution {
   std::vector<StepState> states_;
   std::vector<TaggedStep> tagged_;          // Sends and receives, sorted by name.
   std::vector<std::uint32_t> unsolicited_;  // Eager receives that could use their frame now.
-  // Successors of each step, packed: those of step i are
-  // successors_[successor_begin_[i] .. successor_begin_[i + 1]).
+  // Step i's successors are successors_[successor_begin_[i] .. successor_begin_[i + 1]).
   std::vector<std::uint32_t> successor_begin_;
   std::vector<std::uint32_t> successors_;
-  std::vector<std::uint16_t> withdrawals_;  // Nodes whose OnWithdrawn is awaited.
+  std::vector<std::uint16_t> withdrawals_;  // Nodes with an outstanding OnWithdrawn.
   Traffic traffic_;
   std::size_t steps_open_ = 0;
   std::uint64_t under_way_ = 0;  // Local chunks and unreleased data frames.

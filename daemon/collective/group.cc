@@ -48,7 +48,7 @@ bool Group::TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_
 }
 
 void Group::Unsolicit() {
-  solicit_again_ = solicit_again_ || stash_.AsksForMost();
+  solicit_again_ = solicit_again_ || stash_.IsAtSolicitedLimit();
   stash_.Unsolicit();
 }
 
@@ -162,7 +162,7 @@ std::string Group::CheckBuffers(const Call& call) const {
                        : wrong;
 }
 
-// all_to_all_v between ranks of this node; between nodes the plan's checks find a difference.
+// Compares all_to_all_v counts between local ranks; between nodes the plan's checks do.
 bool Group::SendsWhatIsExpected(const Operation& operation) const {
   if (CountsPerRank(operation.signature.kind) != 2) return true;
   const std::vector<std::uint32_t>& ranks = layout_.local_ranks();
@@ -232,8 +232,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   Operation::LocalCall& local =
       operation.calls[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
   if (local.called) {
-    return Answer(call,
-                  Invalid(absl::StrCat(DescribeKey(key), " has been called by this rank already")),
+    return Answer(call, Invalid(absl::StrCat("this rank has already called ", DescribeKey(key))),
                   /*group_failed=*/false);
   }
   if (std::exchange(operation.early, false)) --early_operations_;
@@ -246,7 +245,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   local.submitted_ns = now_ns;
   local.asked_ns = 0;
   local.circle.clear();
-  // Whether anything moves is checked in between.
+  // Progress is checked in between.
   const std::uint64_t timeout_ns =
       call.by_liveness ? std::min(call.timeout_ns, kRollCallAgainNs) : call.timeout_ns;
   local.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
@@ -302,16 +301,16 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   };
   std::byte* scratch = plan_with_scratch();
   if (plan.scratch_bytes != 0 && scratch == nullptr && !in_place) {
-    in_place = true;  // As if it were: a ring then waits between its passes, and needs none.
+    in_place = true;  // A ring then waits between its passes and needs no scratch memory.
     scratch = plan_with_scratch();
   }
   if (plan.scratch_bytes != 0 && scratch == nullptr) {
     return Fail({FailureCode::kResourceExhausted, kNoRank,
                  absl::StrCat(operation.signature.Describe(), ", ", DescribeKey(operation.key),
                               " of group ", ShownName(), ", needs ", plan.scratch_bytes,
-                              " bytes of the daemon's memory; of ", scratch_.limit_bytes(),
-                              " there are ", scratch_.used_bytes(),
-                              " in use. Raise scratch_bytes_max in its configuration, or make "
+                              " bytes of the daemon's memory; ", scratch_.used_bytes(), " of ",
+                              scratch_.limit_bytes(),
+                              " are in use. Raise scratch_bytes_max in its configuration, or make "
                               "fewer or smaller calls at once.")},
                 operation.key, now_ns);
   }
@@ -322,7 +321,6 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   Run(operation, now_ns);
 }
 
-// Passes on the frames that came before the operation began.
 void Group::Run(Operation& operation, std::uint64_t now_ns) {
   Execution::Fit fit = Execution::Fit::kFits;
   std::size_t used = 0;
@@ -340,7 +338,7 @@ void Group::Run(Operation& operation, std::uint64_t now_ns) {
   operation.early_grants.clear();
   operation.early_eager.clear();
   if (fit == Execution::Fit::kViolation) {
-    // The digest agreed, so the nodes planned differently: not the caller's fault.
+    // The digests agreed, so the nodes planned differently: not the caller's fault.
     return Fail(
         {FailureCode::kInternal, kNoRank,
          absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key), " of group ",
@@ -372,8 +370,8 @@ void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns
   }
 }
 
-void Group::Heard(const Operation& operation, std::uint16_t node) {
-  if (observer_ != nullptr) observer_->OnHeard(operation, node, layout_.ranks_on(node)[0]);
+void Group::ReportFrame(const Operation& operation, std::uint16_t node) {
+  if (observer_ != nullptr) observer_->OnPeerFrame(operation, node, layout_.ranks_on(node)[0]);
 }
 
 void Group::ReportTraffic(Operation& operation) {
@@ -402,7 +400,7 @@ void Group::Recycle(Operation& operation) {
   by_key_.erase(operation.key);
   if (operation.early) --early_operations_;
   if (operation.execution.scratch() != nullptr) {
-    // Eager frames there may still be in the queue of actions, to be copied.
+    // Queued actions may still copy eager frames from it.
     Action& action = actions_.emplace_back();
     action.kind = Action::Kind::kReturnScratch;
     action.destination = operation.execution.TakeScratch();
@@ -412,7 +410,6 @@ void Group::Recycle(Operation& operation) {
   free_operations_.push_back(&operation);
 }
 
-// True for an operation that has been carried out here already.
 bool Group::IsOver(const OperationKey& key) const {
   if (!key.point_to_point()) {
     std::uint64_t called_by_all = kNever;
@@ -442,7 +439,7 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
   const auto found = by_key_.find(frame.key);
   if (found == by_key_.end() && IsOver(frame.key)) return nullptr;
   if (found == by_key_.end() && early_operations_ >= kEarlyMax) {
-    // If it were dropped, nothing would ask for it again, and the operation would hang.
+    // A dropped frame would not be sent again, and the operation would hang.
     Fail({FailureCode::kResourceExhausted, kNoRank,
           absl::StrCat("other nodes' ranks are ahead of those here by ", early_operations_,
                        " operations of group ", ShownName(), ", which is the limit, with ",
@@ -460,12 +457,12 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
 
 bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns) {
   if (!NodeTakesPart(node, frame.key)) return false;
-  if (failed()) return true;  // Frames for a failed group are dropped.
+  if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
-  // A solicited frame may have been on its way by credit.
+  // A solicited frame may already have been on its way by credit.
   if (operation == nullptr) return IsOver(frame.key);
-  Heard(*operation, node);
+  ReportFrame(*operation, node);
   if (operation->running) {
     const Execution::Fit fit = operation->execution.OnGrant(node, frame.step);
     if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
@@ -483,14 +480,14 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame, std::span<const 
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
   if (operation == nullptr) {
-    // This node has had all that it needed for the operation: the sender called another one.
+    // This node has all that it needed for the operation: the sender called another one.
     Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
     return true;
   }
   const bool starved_before = stash_.Starved(node);
   const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;
-  Heard(*operation, node);
+  ReportFrame(*operation, node);
   if (!operation->running) {
     operation->early_eager.push_back({node, frame.step, payload.size(), frame.offset, slot});
   } else {
@@ -520,7 +517,7 @@ bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now
   if (found == by_key_.end() || failed()) return failed();
   Operation& operation = *found->second;
   if (!operation.running) return false;
-  Heard(operation, node);
+  ReportFrame(operation, node);
   const Execution::Fit fit =
       operation.execution.OnData(node, frame.step, frame.offset, frame.bytes);
   if (Accept(operation, fit, now_ns)) FinishIfDone(operation);

@@ -1,12 +1,10 @@
-// One group on this node: matches the calls of its ranks, drives the executions, and after a
-// failure ends every operation with an error that names the culprit.
+// One group on this node: matches its ranks' calls, drives the executions, and after a failure ends every
+// operation with an error that names the culprit.
 //
-//   working ──Fail──▶ inquest ──closed──▶ failed: every operation ends as soon as
-//                                         nothing touches its buffers any more,
-//                                         every later call is answered at once
+//   working ──Fail──▶ inquest ──closed──▶ failed: every operation ends when nothing touches its
+//                                         buffers; later calls are answered at once
 //
-// Owner: Collectives. Thread: the loop's; time is an argument. Memory: operations are
-// recycled; a peer can make at most kEarlyMax operations that nobody here called.
+// Operations are recycled; a peer can make at most kEarlyMax that no local rank has called.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +30,11 @@ namespace mlxcomm::collective {
 
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-// Whether one of this node's processes is stopped.
 using IsStoppedCheck = std::function<bool(std::uint64_t pid)>;
 
-// Why a group has failed, for the other nodes; the rest of the report is left as it is.
+// Leaves the rest of the report alone.
 void Write(std::uint64_t group, const Failure& cause, v1::FailureReport& report);
 
-// A frame from another node, read from its header.
 struct PeerFrame {
   OperationKey key;
   std::uint16_t step = 0;
@@ -48,13 +44,12 @@ struct PeerFrame {
   bool solicited = false;
 };
 
-// One local rank, as status shows it.
 struct RankActivity {
-  v1::RankStatus status;  // Its operation: the oldest that has not ended.
+  v1::RankStatus status;  // Its oldest unfinished operation.
   bool gone = false;
   bool busy = false;
-  std::vector<std::uint32_t> awaited;  // Ranks without which it cannot go on.
-  std::string circle;                  // As in Wait.
+  std::vector<std::uint32_t> awaited;  // Ranks that it waits for.
+  std::string circle;                  // See Wait.
 };
 
 class Group final : private ExecutionHost {
@@ -72,23 +67,19 @@ class Group final : private ExecutionHost {
   const GroupLayout& layout() const { return layout_; }
   const LinkCosts& costs() const { return costs_; }
   bool failed() const { return inquest_.open() || inquest_.closed(); }
-  // The reason of its failure is known: all nodes have reported their ranks' calls, or their time
-  // is over.
+  // Whether all nodes have reported their ranks' calls, or their time is up.
   bool has_verdict() const { return inquest_.closed(); }
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
-  // The local rank has called `called` collectives in all, and carried out `met` of them together
-  // with the others without this core.
+  // The local rank has called `called` collectives, of which it completed `met` directly with the others.
   void OnMet(std::uint32_t rank, std::uint64_t called, std::uint64_t met);
-  // The session gives up its operation with this ticket; nothing happens if that has ended
-  // meanwhile.
   void Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
-  // A local rank's process has gone without notice, or left in an orderly way.
+  // A local rank's process ended, or left in an orderly way.
   void OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uint64_t now_ns);
   void OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns);
 
-  // False: a frame that no well-behaved daemon sends.
+  // These return false if the frame violates the protocol.
   [[nodiscard]] bool OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnEager(std::uint16_t node, const PeerFrame& frame,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
@@ -107,22 +98,16 @@ class Group final : private ExecutionHost {
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;  // kNever: none.
 
-  // All local ranks have gone and nothing touches their buffers. Frames that came for operations
-  // that no rank called will not be needed any more.
+  // All local ranks are gone and nothing touches their buffers.
   bool over() const { return local_ranks_left_ == 0 && by_key_.size() == early_operations_; }
-  // The rank takes no part any more: its process ended, or it left. For ranks elsewhere: it left.
+  // Its process ended, or it left; for ranks of other nodes: it left.
   bool RankIsGone(std::uint32_t rank) const;
   std::size_t stashed_frames() const { return stash_.held(); }
   bool UsesSession(SessionId session) const;
-  // A send that nobody has asked about for long has been left to itself, and is no wait.
+  // A send that its process stopped asking about is abandoned and is not a wait.
   std::vector<RankActivity> Activity(std::uint64_t now_ns) const;
-  // The ranks that it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4],
-  // operation 5 of group train". Empty: it is not in flight.
-  //
-  // `circle`: "ranks 0, 1 wait for each other (0 for 1, 1 for 0)", once an earlier question about a message
-  // has found that; else empty.
-  //
-  // Notes that the session waits for it.
+  // "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group train"; empty: not in flight.
+  // `circle`: "ranks 0, 1 wait for each other (0 for 1, 1 for 0)", once an earlier call has found one.
   struct Wait {
     std::string text;
     std::string circle;
@@ -132,26 +117,24 @@ class Group final : private ExecutionHost {
  private:
   struct LocalRank {
     bool gone = false;
-    std::uint64_t collectives = 0;  // Called so far.
+    std::uint64_t collectives = 0;  // Called.
     std::uint64_t operations_done = 0;
-    std::uint64_t met = 0;  // Done without this core.
+    std::uint64_t met = 0;  // Completed without this core.
   };
   struct RemoteRank {
     bool left = false;
     std::uint64_t collectives = 0;  // Called before it left.
   };
   static constexpr std::size_t kEarlyMax = 4096;
-  // Between two roll calls for the same operation; less where another look comes sooner.
+  // The time between two roll calls for one operation, if no other check comes sooner.
   static constexpr std::uint64_t kRollCallAgainNs = 60'000'000'000;
-  // A process that waits for an operation asks about it each minute; without that it is only in
-  // flight.
+  // A process that waits for an operation asks about it every minute.
   static constexpr std::uint64_t kAskedWithinNs = 150'000'000'000;
-  // From when on messages that wait for each other are reported as a circle; and from when on a process that
-  // waits for one has asked about it.
+  // Messages that wait for each other this long are a circle; by kHasAskedNs, a process that waits has asked.
   static constexpr std::uint64_t kCircleNs = 900'000'000;
   static constexpr std::uint64_t kHasAskedNs = 3'000'000'000;
-  // The least time between two answers to a node.
-  static constexpr std::uint64_t kRollCallLeastNs = 100'000'000;
+  // Between two answers to a node.
+  static constexpr std::uint64_t kRollCallMinNs = 100'000'000;
 
   // ExecutionHost
   ActionQueue& actions() override { return actions_; }
@@ -163,27 +146,27 @@ class Group final : private ExecutionHost {
   LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
                      std::uint64_t& cookie) override;
 
-  // Empty: the call may be made. Copies its table of counts, if it has one.
+  // Returns what is wrong with the call, or "". Copies its table of counts.
   std::string TakeArguments(const Call& call);
   std::string TakeCounts(const Call& call);
   std::string CheckBuffers(const Call& call) const;
   bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
-  // By key: actions on several operations go in this order on every run.
+  // By key, so that runs repeat exactly.
   std::vector<Operation*> InOrder() const;
   void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
-  // nullptr: over long ago, or the group has failed because there are too many.
+  // nullptr: the operation is over, or the group has failed because there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
   void Start(Operation& operation, std::uint64_t now_ns);
   void Run(Operation& operation, std::uint64_t now_ns);
-  // False where the group failed or the frame is the peer's fault.
+  // False: the group failed, or the frame is the peer's fault.
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
   std::int32_t Stash(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
                      Operation& operation);
-  void Heard(const Operation& operation, std::uint16_t node);
+  void ReportFrame(const Operation& operation, std::uint16_t node);
   void ReportTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
@@ -217,26 +200,26 @@ class Group final : private ExecutionHost {
   ScratchMemory& scratch_;
   ActionQueue& actions_;
   OperationObserver* observer_;  // May be nullptr.
-  std::uint64_t& alarm_;         // All groups' next deadline, or earlier; ours may be sooner.
+  std::uint64_t& alarm_;         // The next deadline of all groups, or earlier.
   EagerStash stash_;
-  std::size_t early_operations_ = 0;  // In by_key_: those that no rank here has called.
-  bool solicit_again_ = false;        // Some found the limit of solicited frames reached.
+  std::size_t early_operations_ = 0;  // In by_key_, without a local call.
+  bool solicit_again_ = false;        // The limit of solicited frames was reached.
   Inquest inquest_;
   RollCall roll_call_;
   const IsStoppedCheck& is_stopped_;
   std::uint64_t next_roll_call_ns_ = 0;
-  std::vector<std::uint64_t> answered_ns_;  // By node: when its last roll call was answered.
+  std::vector<std::uint64_t> answered_ns_;  // The last answered roll call, by node.
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
   std::size_t local_ranks_left_;
   absl::flat_hash_map<OperationKey, Operation*> by_key_;
-  // Calls so far for each (source, destination, tag), on this node's side.
+  // Calls per (source, destination, tag), on this node's side.
   using Pair = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   absl::flat_hash_map<Pair, std::uint64_t> sends_;
   absl::flat_hash_map<Pair, std::uint64_t> receives_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
-  // Steps that wait for credit, in order of arrival; `served` of them have got it.
+  // Steps that wait for credit, in order of arrival; the first `served` have got it.
   struct CreditWaiter {
     std::uint32_t operation;
     std::uint32_t step;
@@ -249,7 +232,7 @@ class Group final : private ExecutionHost {
   std::vector<CreditQueue> credit_queues_;              // By node.
   std::vector<Operation*> soliciting_;                  // For SolicitFrom.
   std::vector<Execution::Buffers> buffers_;             // For Start.
-  std::vector<std::uint64_t> counts_;                   // For the call that is being submitted.
+  std::vector<std::uint64_t> counts_;                   // For Submit.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.
 };
 

@@ -1,5 +1,4 @@
-// How a Group ends things: ranks and nodes that go, deadlines, and the inquest that finds the
-// culprit.
+// How a Group ends: lost ranks and nodes, deadlines, and the inquest that finds the culprit.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -11,14 +10,13 @@
 
 namespace mlxcomm::collective {
 namespace {
-// In messages, of which a rank gets kFailureMessageBytesMax bytes, the remedy last.
+// Limits of parts of a message. A rank gets kFailureMessageBytesMax bytes; the remedy comes last.
 constexpr std::size_t kNameBytesMax = 80;
 constexpr std::size_t kCallBytesMax = 80;
 constexpr std::size_t kWhyBytesMax = 140;
 constexpr std::size_t kAwaitedBytesMax = 200;
-constexpr std::size_t kWaitBytesMax = 40;  // The cause of a failure has 120.
+constexpr std::size_t kWaitBytesMax = 40;  // A failure's cause has 120.
 
-// Long tables are shown by their ends, because an error message is limited.
 std::string JoinEnds(std::span<const std::uint64_t> counts) {
   constexpr std::size_t kShown = 8;
   if (counts.size() <= kShown) return absl::StrCat("[", absl::StrJoin(counts, ", "), "]");
@@ -77,7 +75,7 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
       cause, operation, CallsOf(operation), now_ns,
       found == by_key_.end() ? std::vector<std::uint32_t>() : AwaitedRanks(*found->second));
   alarm_ = std::min(alarm_, inquest_.deadline_ns());
-  // An answer repeats the cause: it may overtake the report that it answers.
+  // Answers repeat the cause, because they may overtake the report.
   const auto message = std::make_shared<v1::PeerMessage>();
   v1::FailureReport& report = *message->mutable_failure_report();
   Write(id_, cause, report);
@@ -86,7 +84,6 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   SendToOthers(message);
   actions_.emplace_back().kind = Action::Kind::kGroupFailed;
   actions_.back().key.group = id_;
-  // From here on nothing more is sent or placed for this group.
   for (Operation* const operation : InOrder()) {
     if (operation->running) operation->execution.Abort();
   }
@@ -108,10 +105,10 @@ void Group::OnReport(std::uint16_t node, const v1::FailureReport& report, std::u
   OperationKey key = KeyOf(report.operation());
   if (key.point_to_point() &&
       (key.source_rank >= layout_.rank_count() || key.destination_rank >= layout_.rank_count())) {
-    key = {};  // The peer's fault; the group has failed all the same.
+    key = {};  // The peer's fault, but the group has failed.
   }
   key.group = id_;
-  Fail(cause, key, now_ns);  // Unless it has failed before.
+  Fail(cause, key, now_ns);  // Unless it has already failed.
   inquest_.OnReport(node, key, report.calls());
   OnTime(now_ns);
 }
@@ -133,9 +130,9 @@ void Group::OnTime(std::uint64_t now_ns) {
   }
 }
 
-// True: one has failed. `stalled`: some are late that may last as long as a rank may still come.
+// Returns whether a call has failed. `stalled`: some are late that may last while a rank may still come.
 bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
-  // Mostly none is: the deadline that has come was that of an operation which has ended since.
+  // Usually none: the deadline belonged to an operation that has ended.
   const auto is_late = [now_ns](const Operation::LocalCall& local) {
     return local.called && local.deadline_ns <= now_ns;
   };
@@ -172,7 +169,7 @@ void Group::NoteMoves(Operation& operation, std::uint64_t now_ns) {
   operation.moved_ns = now_ns;
 }
 
-// One for all late operations, and not again at once: those of one minute come one by one.
+// Starts one for all late operations, and not again at once: a minute's late operations come one by one.
 void Group::BeginRollCall(std::uint64_t now_ns) {
   if (roll_call_.open() || now_ns < next_roll_call_ns_) return;
   next_roll_call_ns_ = now_ns + RollCall::kAnswerWaitNs / 8;
@@ -186,7 +183,7 @@ void Group::BeginRollCall(std::uint64_t now_ns) {
 void Group::OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uint64_t now_ns) {
   if (node == layout_.self() || failed()) return;
   if (!message.answers()) {
-    if (answered_ns_[node] != 0 && now_ns - answered_ns_[node] < kRollCallLeastNs) return;
+    if (answered_ns_[node] != 0 && now_ns - answered_ns_[node] < kRollCallMinNs) return;
     answered_ns_[node] = now_ns;
     const auto answer = std::make_shared<v1::PeerMessage>();
     v1::RollCall& reported = *answer->mutable_roll_call();
@@ -200,7 +197,7 @@ void Group::OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uin
   OnTime(now_ns);
 }
 
-// A rank that waits for several operations counts as waiting for all ranks that any of them awaits.
+// A rank in several operations counts as waiting for all ranks that any of them awaits.
 RankWaits Group::OwnWaits(std::uint64_t now_ns) {
   RankWaits waits;
   std::vector<std::vector<std::uint8_t>> noted(local_.size());
@@ -224,7 +221,7 @@ RankWaits Group::OwnWaits(std::uint64_t now_ns) {
       wait.set_sends(sends && (wait.sends() || !wait.waits()));
       wait.set_waits(true);
       const std::uint64_t waited_ns = now_ns - std::max(local.submitted_ns, operation->moved_ns);
-      // Where nobody is awaited, the rest is this node's own work, or data that comes.
+      // Without awaited ranks, the rest is local work or data under way.
       wait.set_waited_ms(awaited.empty() ? 0 : std::min(wait.waited_ms(), waited_ns / 1'000'000));
       for (const std::uint32_t rank : awaited) {
         if (std::exchange(noted[i][rank], std::uint8_t{1}) != 0) continue;
@@ -247,7 +244,7 @@ void Group::JudgeWaits(std::uint64_t now_ns) {
         continue;
       }
       const RollCall::Verdict verdict = roll_call_.Judge(awaited, long_ns);
-      if (verdict.prospect == RollCall::Prospect::kSomebodyMayCome) continue;
+      if (verdict.prospect == RollCall::Prospect::kMayCome) continue;
       const bool stopped = verdict.prospect == RollCall::Prospect::kStopped;
       const std::string wait = absl::StrCat(Shortened(local.Describe(), kWaitBytesMax),
                                             " waits for ", (now_ns - since) / 1'000'000'000, " s");
@@ -257,15 +254,15 @@ void Group::JudgeWaits(std::uint64_t now_ns) {
             stopped
                 ? absl::StrCat("rank ", verdict.rank, " is stopped (SIGSTOP, Ctrl-Z), and ", wait)
                 : absl::StrCat(wait,
-                               ", and all whom it waits for wait too: ", DescribeCircle(verdict))},
+                               ", as do all ranks that it waits for: ", DescribeCircle(verdict))},
            late, now_ns);
       return;
     }
   }
 }
 
-// Sends are asked about after a second: their circles are found and named long before anything fails. A
-// receive may have been posted early, by a rank that computes what it will send.
+// Circles of sends are named long before anything fails. A receive may have been posted early by a rank that
+// still computes what it will send.
 void Group::FindCircles(std::uint64_t now_ns) {
   for (Operation* const operation : InOrder()) {
     if (!operation->key.point_to_point()) continue;
@@ -292,7 +289,7 @@ std::string Group::DescribeCircle(const RollCall::Verdict& verdict) const {
                       " wait for each other (", ShortList(waits, ", ", kAwaitedBytesMax), ")");
 }
 
-// Of those on other nodes it is not known which have called: those that wait themselves have, unless all do.
+// Remote calls are unknown: ranks that wait themselves have probably called, unless all do.
 std::string Group::DescribeAwaited(const Operation& operation) const {
   std::vector<std::string> all;
   std::vector<std::string> late;
@@ -338,8 +335,7 @@ std::uint64_t Group::NextDeadline() const {
   return next;
 }
 
-// Answers every call whose buffers nothing touches any more; the others follow when their last
-// answer comes in.
+// Answers every call whose buffers are no longer in use; the others follow with their last answer.
 void Group::EndOperations() {
   std::vector<Operation*> ended;
   for (Operation* const operation : InOrder()) {
@@ -369,9 +365,8 @@ void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uin
   Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
         absl::StrCat(layout_.Describe(rank), " of group ", ShownName(),
                      " is lost: ", Shortened(why, kWhyBytesMax), "; ", last,
-                     ". Start the job again, or go on with the ranks that are left (shrink; below "
-                     "launch with "
-                     "--keep-going).")},
+                     ". Start the job again, or continue with the remaining ranks (shrink; with "
+                     "launch: --keep-going).")},
        key, now_ns);
   OnTime(now_ns);
 }
@@ -427,12 +422,9 @@ bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) 
   return false;
 }
 
-// Whether the operation cannot end because the rank has left.
 bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   const OperationKey& key = operation.key;
-  const bool takes_part =
-      !key.point_to_point() || key.source_rank == rank || key.destination_rank == rank;
-  if (!takes_part) return false;
+  if (!TakesPart(key, rank)) return false;
   const int local = layout_.LocalIndexOf(rank);
   if (local >= 0) {
     const auto index = static_cast<std::size_t>(local);
@@ -440,14 +432,14 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   }
   if (!remote_[rank].left) return false;
   if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
-  // All that a rank sent comes before the news that it left, and it has received what it asked for.
+  // What a rank sent arrives before the news that it left, and it has received what it asked for.
   if (operation.running) return operation.execution.NeedsPeer();
   return operation.early_eager.empty();
 }
 
-// No rank is left there to acknowledge them.
+// No rank there will acknowledge them.
 void Group::FinishSendsTo(std::uint16_t node) {
-  for (Operation* const operation : InOrder()) {  // Finishing one takes it out of by_key_.
+  for (Operation* const operation : InOrder()) {
     if (!operation->running) continue;
     operation->execution.OnReceiverLeft(node);
     FinishIfDone(*operation);
@@ -455,7 +447,7 @@ void Group::FinishSendsTo(std::uint16_t node) {
 }
 
 void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns) {
-  // Ranks that had left in an orderly way are not missed.
+  // Ranks that left in an orderly way are not lost.
   const auto& ranks = layout_.ranks_on(node);
   const auto lost =
       std::ranges::find_if(ranks, [this](std::uint32_t rank) { return !remote_[rank].left; });
@@ -469,12 +461,13 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
     OperationKey key;
     key.group = id_;
     for (const auto& [other, operation] : by_key_) key = std::max(key, other);
-    Fail({FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
-          absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(),
-                       " is lost: ", Shortened(why, kWhyBytesMax),
-                       ". Look at that node's daemon and cable, then start the job again, or go on "
-                       "with the ranks that are left (shrink; below launch with --keep-going).")},
-         key, now_ns);
+    Fail(
+        {FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
+         absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(),
+                      " is lost: ", Shortened(why, kWhyBytesMax),
+                      ". Check that node's daemon and cable, then start the job again, or continue "
+                      "with the remaining ranks (shrink; with launch: --keep-going).")},
+        key, now_ns);
   }
   OnTime(now_ns);
   if (inquest_.closed()) EndOperations();
@@ -485,9 +478,7 @@ RankCalls Group::CallsOf(const OperationKey& key) const {
   const auto found = by_key_.find(key);
   for (std::size_t i = 0; i < local_.size(); ++i) {
     const std::uint32_t rank = layout_.local_ranks()[i];
-    const bool takes_part =
-        !key.point_to_point() || rank == key.source_rank || rank == key.destination_rank;
-    if (!takes_part) continue;
+    if (!TakesPart(key, rank)) continue;
     v1::RankCall& call = *calls.Add();
     call.set_rank(rank);
     if (found != by_key_.end() && found->second->calls[i].called) {
@@ -506,7 +497,7 @@ RankCalls Group::CallsOf(const OperationKey& key) const {
   return calls;
 }
 
-// A send that nobody has asked about comes last: its rank may have gone on.
+// A send that its process has not asked about comes last: the process may not wait for it.
 const Operation* Group::OldestOf(std::size_t local_index) const {
   const auto order = [local_index](const Operation& operation) {
     const Operation::LocalCall& local = operation.calls[local_index];
@@ -534,12 +525,10 @@ std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const
   std::vector<std::uint32_t> awaited;
   for (std::size_t i = 0; i < operation.calls.size(); ++i) {
     const std::uint32_t rank = layout_.local_ranks()[i];
-    const bool takes_part = !operation.key.point_to_point() || rank == operation.key.source_rank ||
-                            rank == operation.key.destination_rank;
-    if (takes_part && !operation.calls[i].called) awaited.push_back(rank);
+    if (TakesPart(operation.key, rank) && !operation.calls[i].called) awaited.push_back(rank);
   }
   if (!awaited.empty() || !operation.running) return awaited;
-  if (operation.key.point_to_point()) {  // Only the other's node matters.
+  if (operation.key.point_to_point()) {
     for (const std::uint32_t rank : {operation.key.source_rank, operation.key.destination_rank}) {
       const bool is_there = layout_.LocalIndexOf(rank) < 0;
       if (is_there && operation.execution.AwaitedNode() >= 0) awaited.push_back(rank);

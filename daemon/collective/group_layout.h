@@ -1,9 +1,5 @@
-// Which ranks a group has, and on which nodes they are: the input of every plan.
-//
-// The same on all nodes except for `self`, because it is made from the members in order of rank
-// alone: nodes are numbered by their lowest rank, which is also their order in the ring.
-//
-// Owner: Group. Thread: the loop's. Memory: fixed once made.
+// A group's ranks and their nodes. The same on all nodes except for `self`: nodes are numbered by their
+// lowest rank, which is also their order in the ring.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +23,17 @@ class GroupLayout {
 
   std::uint32_t rank_count() const { return static_cast<std::uint32_t>(members_.size()); }
   std::uint16_t node_count() const { return static_cast<std::uint16_t>(nodes_.size()); }
-  // This node's place in the ring; node_count() where it holds no rank.
+  // This node's position in the ring; node_count() if it has no rank.
   std::uint16_t self() const { return self_; }
 
   const Member& member(std::uint32_t rank) const { return members_[rank]; }
   std::uint16_t node_of(std::uint32_t rank) const { return node_of_[rank]; }
   const NodeId& node(std::uint16_t index) const { return nodes_[index]; }
-  // -1: not a node of the group.
   int IndexOf(const NodeId& node) const;
 
   const std::vector<std::uint32_t>& ranks_on(std::uint16_t index) const { return ranks_on_[index]; }
   const std::vector<std::uint32_t>& local_ranks() const { return local_ranks_; }
-  // The place of `rank` among local_ranks(); -1 where it is elsewhere.
+  // The index of `rank` in local_ranks(), or -1.
   int LocalIndexOf(std::uint32_t rank) const { return local_index_[rank]; }
 
   // "rank 3 (mac-studio-2, pid 8123)"

@@ -1,9 +1,4 @@
-// Short numbers for what is under way, so that answers from the fabric and the workers find their
-// operation by a mere index.
-//
-// Owner: Collectives. Thread: the loop's. Memory: tables that grow to the largest number ever under
-// way and are reused; slots never move. It is chance how much work is under way at once, so some
-// slots exist from the start.
+// Short numbers for operations and work under way, so that answers find them by index. Slots never move.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +44,6 @@ class InFlight {
     entries_[id] = {};
     free_ids_.push_back(id);
   }
-  // Empty for an unused id.
   Entry Find(std::uint64_t id) const { return id < entries_.size() ? entries_[id] : Entry{}; }
 
   WorkSlot& NewWork(std::uint64_t& cookie) {
@@ -62,7 +56,7 @@ class InFlight {
   void FreeWork(std::uint64_t cookie) { free_work_.push_back(static_cast<std::uint32_t>(cookie)); }
 
  private:
-  static constexpr std::size_t kWorkUsual = 64;  // What one step may have under way.
+  static constexpr std::size_t kWorkUsual = 64;  // One step's maximum.
 
   void AddWork() {
     free_work_.push_back(static_cast<std::uint32_t>(work_.size()));

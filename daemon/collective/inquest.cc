@@ -12,8 +12,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// MLX evaluates what is asked for: `if rank == 0: print(loss.item())` is an operation on one rank alone.
-constexpr absl::string_view kWasOneForgotten =
+// MLX is lazy: `if rank == 0: print(loss.item())` is an operation on one rank only.
+constexpr absl::string_view kForgottenRankHint =
     " Was an earlier result evaluated on one rank only? MLXCOMM_CHECK=order names it.";
 
 }  // namespace
@@ -59,7 +59,6 @@ void Inquest::Open(const Failure& cause, const OperationKey& operation, const Ra
 
 void Inquest::Note(const RankCalls& calls, const OperationKey& operation, std::uint16_t node) {
   for (const v1::RankCall& call : calls) {
-    // A node reports its own ranks only.
     if (call.rank() >= layout_.rank_count() || layout_.node_of(call.rank()) != node) continue;
     known_[call.rank()] = {true, operation, call};
   }
@@ -83,11 +82,6 @@ bool Inquest::CloseIfDue(std::uint64_t now_ns) {
   Conclude();
   state_ = State::kClosed;
   return true;
-}
-
-bool Inquest::Involves(std::uint32_t rank) const {
-  return !operation_.point_to_point() || rank == operation_.source_rank ||
-         rank == operation_.destination_rank;
 }
 
 std::string Inquest::DescribeOperation() const {
@@ -121,15 +115,14 @@ std::string Inquest::DescribeParty(const Party& party) const {
                       IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
-// Compares what differs by rank only where the rest is equal: it would make each rank a party of
-// its own.
-std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
+// Compares rank-specific arguments only if the rest is equal: otherwise each rank would be its own party.
+std::vector<Inquest::Party> Inquest::PartiesOf(Scope scope) const {
   const bool with_own = !CallsDiffer();
   std::vector<Party> parties;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     const Known& known = known_[rank];
-    if (!HasCalled(rank) || !Involves(rank)) continue;
-    if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
+    if (!HasCalled(rank) || !TakesPart(operation_, rank)) continue;
+    if (scope == Scope::kElsewhere && !IsElsewhere(rank)) continue;
     const auto same = std::ranges::find_if(parties, [&](const Party& party) {
       const Known& other = known_[party.front()];
       return other.rank_call.call() == known.rank_call.call() &&
@@ -157,10 +150,10 @@ std::string Inquest::DescribeParties(const std::vector<Party>& parties,
   return ShortList(described, "; ", bytes_max);
 }
 
-// The smallest party is the likely culprit, the last of equals; it is named first. A rank that has
-// finished made the same call as the others, and one that is elsewhere may still make it.
+// The smallest party (the last of equals) is the likely culprit and is named first. Ranks that have finished
+// made the same call, and ranks in another operation may still make it.
 std::string Inquest::DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const {
-  std::vector<Party> parties = PartiesOf(Whose::kAll);
+  std::vector<Party> parties = PartiesOf(Scope::kAll);
   odd_one = kNoRank;
   std::size_t here = 0;
   auto odd = parties.end();
@@ -181,7 +174,7 @@ std::string Inquest::DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max)
 std::string Inquest::DescribeMissing(std::int32_t& first, std::size_t bytes_max) const {
   std::vector<std::string> missing;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    if (!Involves(rank) || HasCalled(rank)) continue;
+    if (!TakesPart(operation_, rank) || HasCalled(rank)) continue;
     if (first == kNoRank) first = static_cast<std::int32_t>(rank);
     std::string& text = missing.emplace_back(layout_.Describe(rank));
     if (!known_[rank].reported) absl::StrAppend(&text, " (its daemon does not answer)");
@@ -195,7 +188,7 @@ std::string Inquest::DescribeMissing(std::int32_t& first, std::size_t bytes_max)
 std::string Inquest::DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const {
   constexpr absl::string_view kWaits = "it still waits for ";
   constexpr absl::string_view kElsewhere = "others were late elsewhere: ";
-  const std::vector<Party> elsewhere = PartiesOf(Whose::kElsewhere);
+  const std::vector<Party> elsewhere = PartiesOf(Scope::kElsewhere);
   const std::size_t list_max = bytes_max - kElsewhere.size();
   const std::string missing = DescribeMissing(first, elsewhere.empty() ? list_max : list_max / 2);
   const std::string others = DescribeParties(elsewhere, list_max - missing.size());
@@ -208,10 +201,10 @@ std::string Inquest::DescribeAwaited(std::int32_t& first, std::size_t bytes_max)
     of = absl::StrCat(" of ", layout_.Describe(awaited_.front()));
     if (first == kNoRank) first = static_cast<std::int32_t>(awaited_.front());
   }
-  return absl::StrCat("all ranks have called it, but the data", of, " did not come in time");
+  return absl::StrCat("all ranks have called it, but the data", of, " did not arrive in time");
 }
 
-// The two sides of a message always differ; what each rank has of its own may.
+// Send and receive always differ; rank-specific arguments may.
 bool Inquest::CallsDiffer() const {
   if (operation_.point_to_point()) return false;
   const std::string* first = nullptr;
@@ -224,9 +217,8 @@ bool Inquest::CallsDiffer() const {
   return false;
 }
 
-// A rank that others wait for in vain may itself wait in an earlier operation, in which another rank called
-// something else and meets nobody's data. The inquest is then about that operation.
-bool Inquest::TurnToAnEarlierMismatch() {
+// An awaited rank may wait in an earlier operation, in which another rank called something else.
+bool Inquest::SwitchToEarlierMismatch() {
   std::map<std::uint64_t, std::set<std::string>> calls;  // By operation.
   for (const Known& known : known_) {
     const v1::RankCall& call = known.rank_call;
@@ -266,10 +258,10 @@ bool Inquest::AllAreChecked() const {
       known_, [](const Known& known) { return !known.rank_call.called() || IsChecked(known); });
 }
 
-// The whole text fits the limit of an error: lists are shortened, and the remedy is kept.
+// The text fits the limit of an error: lists are shortened, the remedy is kept.
 void Inquest::Conclude() {
   if (verdict_.code == FailureCode::kDeadlineExceeded &&
-      (CallsDiffer() || TurnToAnEarlierMismatch())) {
+      (CallsDiffer() || SwitchToEarlierMismatch())) {
     verdict_.code = FailureCode::kMismatch;
     verdict_.rank = kNoRank;
   }
@@ -280,24 +272,24 @@ void Inquest::Conclude() {
                      ". All ranks of a group must call the same operations in the same order.");
     if (AnyIsChecked() && !AllAreChecked())
       absl::StrAppend(&end, " MLXCOMM_CHECK must be the same on all of them.");
-    if (!operation_.point_to_point() && !AnyIsChecked()) absl::StrAppend(&end, kWasOneForgotten);
+    if (!operation_.point_to_point() && !AnyIsChecked()) absl::StrAppend(&end, kForgottenRankHint);
     verdict_.message =
         absl::StrCat(DescribeCalls(odd_one, kFailureMessageBytesMax - end.size()), end);
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
     constexpr std::size_t kCauseBytesMax = 300;
-    constexpr std::size_t kWhomBytesMax = 50;
+    constexpr std::size_t kTargetBytesMax = 50;
     const std::string remedy =
         absl::StrCat(", or set a longer timeout.",
-                     operation_.point_to_point() || AnyIsChecked() ? "" : kWasOneForgotten);
+                     operation_.point_to_point() || AnyIsChecked() ? "" : kForgottenRankHint);
     const std::string begin = absl::StrCat(Shortened(verdict_.message, kCauseBytesMax), " in ",
                                            DescribeOperation(), ": ");
     const std::size_t bytes_left =
-        kFailureMessageBytesMax - begin.size() - kWhomBytesMax - remedy.size();
+        kFailureMessageBytesMax - begin.size() - kTargetBytesMax - remedy.size();
     const std::string awaited = DescribeAwaited(verdict_.rank, bytes_left);
     const std::string target = verdict_.rank == kNoRank ? "their nodes (mlxcommctl doctor)"
                                                         : absl::StrCat("rank ", verdict_.rank);
-    verdict_.message = absl::StrCat(begin, awaited, ". Look at ", target, remedy);
+    verdict_.message = absl::StrCat(begin, awaited, ". Check ", target, remedy);
   }
 }
 

@@ -1,15 +1,10 @@
-// Finds out why a group failed: collects the calls of all ranks, so that the error on each rank can
-// name the culprit.
+// Finds out why a group failed: collects all ranks' calls, so that the error can name the culprit.
 //
-//   Open(cause) ──reports of all other nodes, or the time is up──▶ closed: Verdict()
+//   Open(cause) ──reports of all other nodes, or timeout──▶ closed: verdict()
 //
-// Ranks that called different things may each wait for data that the other never sends, and neither
-// meets the other's call: then their reports reveal it, and a deadline becomes a MISMATCH. But
-// where several nodes find a failure at the same time, each reports about the operation in which it
-// did: messages name that operation with these calls. A rank that has not called reports where it
-// waits instead, and calls are compared with those of the same operation.
-//
-// Owner: Group. Thread: the loop's; time is an argument. Memory: one RankCall for each rank.
+// Ranks that called different things may each wait for data that the other never sends. Their reports reveal
+// it, and a deadline becomes a MISMATCH. A rank that has not called reports where it waits instead. Nodes may
+// report different operations; only calls of the same operation are compared.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +22,23 @@ using RankCalls = google::protobuf::RepeatedPtrField<v1::RankCall>;
 class Inquest {
  public:
   static constexpr std::uint64_t kReportWaitNs = 200'000'000;
-  // The call of a rank that has finished the operation; its arguments are forgotten.
+  // The call of a rank that has finished the operation and forgotten its arguments.
   static constexpr char kFinished[] = "it earlier, and has finished";
 
-  // `name` is the group's, for messages.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
-  // `awaited`: the ranks for which this node waits in the operation, if that is known.
+  // `awaited`: the ranks that this node waits for, if known.
   void Open(const Failure& cause, const OperationKey& operation, const RankCalls& own_calls,
             std::uint64_t now_ns, std::vector<std::uint32_t> awaited = {});
-  // `operation`: the one that the calls belong to.
   void OnReport(std::uint16_t node, const OperationKey& operation, const RankCalls& calls);
   void OnNodeLost(std::uint16_t node);
-  // True once, when it closes.
+  // Returns true once, when it closes.
   bool CloseIfDue(std::uint64_t now_ns);
 
   bool open() const { return state_ == State::kOpen; }
   bool closed() const { return state_ == State::kClosed; }
   std::uint64_t deadline_ns() const { return deadline_ns_; }
-  // The error for every rank. Only once closed.
+  // The error for every rank, once closed.
   const Failure& verdict() const { return verdict_; }
   const OperationKey& operation() const { return operation_; }
 
@@ -53,30 +46,25 @@ class Inquest {
   enum class State : std::uint8_t { kIdle, kOpen, kClosed };
   struct Known {
     bool reported = false;
-    OperationKey operation;  // The one that its node has reported about.
+    OperationKey operation;  // The one that its node reported.
     v1::RankCall rank_call;
   };
 
-  // Ranks that called the same in the same operation; not empty.
   using Party = std::vector<std::uint32_t>;
 
   void Note(const RankCalls& calls, const OperationKey& operation, std::uint16_t node);
-  bool Involves(std::uint32_t rank) const;
   bool CallsDiffer() const;
-  bool TurnToAnEarlierMismatch();
+  bool SwitchToEarlierMismatch();
   bool HasCalled(std::uint32_t rank) const;
-  // Its node has reported, about another operation.
   bool IsElsewhere(std::uint32_t rank) const;
   bool HasFinished(std::uint32_t rank) const;
   std::string DescribeParty(const Party& party) const;
-  // In order of the first rank of each.
-  enum class Whose : std::uint8_t { kAll, kElsewhere };
-  std::vector<Party> PartiesOf(Whose whose) const;
+  enum class Scope : std::uint8_t { kAll, kElsewhere };
+  std::vector<Party> PartiesOf(Scope scope) const;
   std::string DescribeParties(const std::vector<Party>& parties, std::size_t bytes_max) const;
   std::string DescribeOperation() const;
   // "rank 3 (mac-b, pid 7) called B; ranks 0-2 called A"
   std::string DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const;
-  // The first is the likely culprit.
   std::string DescribeMissing(std::int32_t& first, std::size_t bytes_max) const;
   std::string DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const;
   void Conclude();
@@ -97,7 +85,10 @@ class Inquest {
 
 // "0-2, 5", or "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"; `ranks` in ascending order.
 std::string DescribeRanks(const std::vector<std::uint32_t>& ranks);
-// "operation 57" or "send 3 from rank 0 to rank 1"
+inline bool TakesPart(const OperationKey& key, std::uint32_t rank) {
+  return !key.point_to_point() || rank == key.source_rank || rank == key.destination_rank;
+}
+// "operation 57" or "message 3 from rank 0 to rank 1"
 std::string DescribeKey(const OperationKey& key);
 
 }  // namespace mlxcomm::collective

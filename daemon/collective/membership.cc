@@ -9,7 +9,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// "train/rows"; splits without a name have their number.
+// "train/rows"; splits without a name get their number.
 std::string NameOf(const Group& parent, const SplitCall& call) {
   return absl::StrCat(parent.name(), "/",
                       call.name.empty() ? absl::StrCat(call.number) : call.name);
@@ -50,7 +50,7 @@ bool Membership::Add(std::uint64_t group, const std::string& name, GroupOrigin o
   return true;
 }
 
-// Gives a local rank's place to the session; 0: there is none for it.
+// Gives a local rank's place to the session; 0: the rank is gone.
 void Membership::Seat(std::uint64_t group, std::uint32_t rank, SessionId session, bool joined,
                       const std::string& why_not, std::uint64_t now_ns) {
   Group& made = *collectives_.Find(group);
@@ -72,7 +72,7 @@ bool Membership::AddWorld(std::uint64_t group, const JobId& job, std::vector<Mem
     return false;
   }
   for (std::uint32_t rank = 0; rank < sessions.size(); ++rank) {
-    Seat(group, rank, sessions[rank], true, "its process went while the job was forming", now_ns);
+    Seat(group, rank, sessions[rank], true, "its process ended while the job was forming", now_ns);
   }
   if (groups_[group].places == 0) left_.push_back(group);
   return true;
@@ -93,7 +93,7 @@ bool Membership::AddShrunk(std::uint64_t group, std::uint64_t parent,
   if (name.size() < kFullNameBytesMax) name += "'";
   if (!Add(group, name, std::move(origin), MembersOf(*old, ranks), old->costs())) return false;
   for (std::uint32_t rank = 0; rank < sessions.size(); ++rank) {
-    Seat(group, rank, sessions[rank], true, "it went, or gave up, while the group was shrinking",
+    Seat(group, rank, sessions[rank], true, "it ended or gave up while the group was shrinking",
          now_ns);
   }
   if (groups_[group].places == 0) left_.push_back(group);
@@ -107,7 +107,7 @@ Failure Membership::Split(SessionId session, const SplitCall& call, std::uint64_
         groups_.contains(call.group) ? JoinExisting(session, call) : Make(session, call, now_ns);
   }
   if (failure.ok()) return failure;
-  // A refused process will not come: the others need not wait for it.
+  // A refused process will not come, so the others do not wait for it.
   const auto places = sessions_.find(session);
   if (places != sessions_.end()) {
     const auto place = places->second.find(call.group);
@@ -131,8 +131,8 @@ Failure Membership::CheckSplit(SessionId session, const SplitCall& call) const {
                                 " bytes of UTF-8 without control characters"));
   }
   if (NameOf(parent, call).size() > kFullNameBytesMax) {
-    return Invalid(absl::StrCat("name: with those of the groups above (", parent.name(),
-                                ") it may have ", kFullNameBytesMax,
+    return Invalid(absl::StrCat("name: with its parents' names (", parent.name(),
+                                ") expected at most ", kFullNameBytesMax,
                                 " bytes: split less deeply, or use shorter names"));
   }
   if (sessions_.at(session).size() >= kPlacesMax && !sessions_.at(session).contains(call.group)) {
@@ -176,13 +176,13 @@ Failure Membership::JoinExisting(SessionId session, const SplitCall& call) {
   Places& places = sessions_[session];
   const auto place = places.find(call.group);
   if (place == places.end()) {
-    return Invalid(absl::StrCat("number: this process has left split ", call.number,
-                                " of this group already"));
+    return Invalid(absl::StrCat("number: this process has already left split ", call.number,
+                                " of this group"));
   }
   if (place->second.joined) {
     return {FailureCode::kAlreadyExists, kNoRank,
-            absl::StrCat("number: this process has joined split ", call.number,
-                         " of this group already")};
+            absl::StrCat("number: this process has already joined split ", call.number,
+                         " of this group")};
   }
   place->second.joined = true;
   return {};
@@ -235,7 +235,7 @@ std::vector<std::uint64_t> Membership::Release(SessionId session, std::uint64_t 
   std::vector<std::uint64_t> released;
   if (RankOf(session, group) == nullptr) return released;
   released.push_back(group);
-  // With each group, those split from it that the session has not asked for yet.
+  // Includes groups split from these that the session has not asked for yet.
   for (std::size_t i = 0; i < released.size(); ++i) {
     for (const auto& [other, place] : sessions_[session]) {
       if (!place.joined && groups_[other].origin.parent == released[i]) released.push_back(other);

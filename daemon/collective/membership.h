@@ -1,14 +1,9 @@
-// Which process on this node holds which rank of which group, and how groups come and go.
+// Which process on this node holds which rank of which group, and how groups are made and left.
 //
-// The first local rank that asks for a group makes it. From then on the other local ranks have a
-// place in it, whether or not they have asked, so a process that ends before it asks fails the
-// group as well. README.md, Membership, has the states of a place.
+// The first local rank that asks for a group makes it. The others then have a place in it, so a process that
+// ends before it asks fails the group as well (README.md, Membership).
 //
-// One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do not keep
-// other users' jobs from forming. Users without a name share one such limit.
-//
-// Owner: Node. Thread: the loop's; time is an argument. Memory: an entry for each group and each place, at
-// most kGroupsMax groups, and kPlacesMax places of a session.
+// groups_per_user_max keeps one user's splits from blocking other users' jobs; users without a name share it.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +25,11 @@ struct GroupOrigin {
   GroupKind kind = GroupKind::kWorld;
   JobId job = {};
   std::uint64_t parent = 0;                      // Split or shrunk from.
-  std::vector<std::uint32_t> parent_ranks = {};  // By rank: its rank in the parent.
-  // The world group, or one that it has shrunk to.
+  std::vector<std::uint32_t> parent_ranks = {};  // Each rank's rank in the parent.
+  // The world group, or a group that it has shrunk to.
   bool is_main = true;
   std::uint32_t shrinks = 0;        // Between the world group and this one.
-  std::uint32_t size_at_start = 0;  // The job's.
+  std::uint32_t size_at_start = 0;  // The job's size.
 };
 
 struct SplitCall {
@@ -49,29 +44,29 @@ class Membership {
  public:
   static constexpr std::size_t kGroupsMax = 4096;
   static constexpr std::size_t kPlacesMax = 1024;
-  static constexpr std::size_t kNameBytesMax = 100;      // Of one part.
+  static constexpr std::size_t kNameBytesMax = 100;      // One component.
   static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
 
   explicit Membership(Collectives& collectives, std::size_t groups_per_user_max = kGroupsMax)
       : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
 
-  // Whether this user may have one more group; RESOURCE_EXHAUSTED has the reason if not.
+  // OK, or RESOURCE_EXHAUSTED if the user may not have another group.
   Failure RoomFor(const std::string& user) const;
 
-  // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
-  // False: as RoomFor and Collectives::AddGroup.
+  // `sessions` by rank; 0: on another node, or a local process that has ended. Returns false for the reasons
+  // of RoomFor and Collectives::AddGroup.
   [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
                               const std::vector<SessionId>& sessions, const LinkCosts& costs,
                               std::uint64_t now_ns);
-  // The ranks of `parent` that are left. Sessions by new rank.
+  // The remaining ranks of `parent`. `sessions` by new rank.
   [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
                                const std::vector<std::uint32_t>& ranks,
                                const std::vector<SessionId>& sessions, std::uint64_t now_ns);
-  // The session's rank joins the group; the first rank that asks on this node makes it.
+  // The session's rank joins the group; the first one on this node makes it.
   [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
 
-  // Leaves one group in an orderly way; returns all that it left: also groups split from it that
-  // the session had not asked for yet. Empty: not one of its groups.
+  // Leaves a group in an orderly way. Returns all that it left, including those split from it that the
+  // session had not asked for yet.
   std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
   std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns) {
     return LeaveEverything(session, {}, now_ns);
@@ -85,24 +80,22 @@ class Membership {
               std::uint64_t now_ns) {
     Leave(session, group, {false, why}, now_ns);
   }
-  // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups
-  // split from it, even where its own daemon never knew them.
+  // A rank that a peer's report names as lost is lost in all groups split from `group`.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
 
-  // Forgets groups that all ranks here have left; returns their ids.
+  // Forgets groups that all local ranks have left; returns their ids.
   std::vector<std::uint64_t> RemoveLeft();
   bool AnyLeft() const { return !left_.empty(); }
 
-  // The session's rank in a group that it has joined; nullptr: none.
+  // The session's rank in a group that it has joined, or nullptr.
   const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
   bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
-  // Its rank in its job, or in what that has shrunk to; nothing: it holds none.
   struct JobRank {
     JobId job;
     std::uint32_t rank = 0;
   };
   std::optional<JobRank> JobRankOf(SessionId session) const;
-  // 0: elsewhere, gone, or it has left.
+  // 0: on another node, ended or left.
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
   const GroupOrigin* OriginOf(std::uint64_t group) const {
     const auto entry = groups_.find(group);
@@ -123,8 +116,8 @@ class Membership {
   using Places = std::map<std::uint64_t, Place>;  // By group.
   struct Entry {
     GroupOrigin origin;
-    std::vector<SessionId> holders;  // By local rank; 0: gone or left.
-    std::size_t places = 0;          // That are held.
+    std::vector<SessionId> holders;  // By local rank; 0: ended or left.
+    std::size_t places = 0;          // Held ones.
   };
   struct Departure {
     bool in_order = true;
@@ -149,7 +142,7 @@ class Membership {
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;
   std::map<std::string, std::size_t> groups_of_;  // By user.
-  std::vector<std::uint64_t> left_;               // No place is held any more.
+  std::vector<std::uint64_t> left_;               // Without held places.
 };
 
 }  // namespace mlxcomm::collective

@@ -1,11 +1,7 @@
-// One operation of a group on this node: its calls, what has come for it from other nodes, and its
-// execution once all local ranks that it needs are here.
+// One operation of a group on this node: its calls, early frames, and its execution once all have called.
 //
 //   (early: only frames of other nodes) ──first local call──▶ gathering
 //        ──last local call──▶ running ──finished──▶ completed, recycled
-//
-// Owner: Group, recycled through a free list. Thread: the loop's. Memory: vectors that
-// keep their capacity.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +20,19 @@ struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   std::uint32_t rank = 0;
-  Signature signature;          // Without counts_digest.
+  Signature signature;          // Without counts_digest, which Group sets.
   std::uint32_t peer_rank = 0;  // send, recv
   std::uint32_t tag = 0;        // send, recv
-  // Of a collective among those of its rank, where the ranks also carry some out by themselves
-  // (node/direct_groups.h); none: it comes after the last one.
+  // The collective's number, if its ranks complete some without the daemon (node/direct_groups.h).
   std::optional<std::uint64_t> number;
   std::uint64_t timeout_ns = 0;  // > 0
-  // It may last longer, as long as a rank that it waits for may still come (roll_call.h).
+  // It may exceed the timeout while a rank that it waits for may still come (roll_call.h).
   bool by_liveness = false;
 };
 
 struct Operation {
   explicit Operation(ExecutionHost& host) : execution(host) {
-    // It is chance whether a frame comes early: the first that does may be long after the start.
+    // Reserved in advance, because the first early frame may come at any time.
     early_grants.reserve(kEarlyUsual);
     early_eager.reserve(kEarlyUsual);
   }
@@ -47,19 +42,19 @@ struct Operation {
     Call call;
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
-    std::uint64_t asked_ns = 0;         // When its process last asked for whom it waits; 0: never.
-    std::string circle;                 // Of ranks that wait for one another, as it was last found.
-    std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
+    std::uint64_t asked_ns = 0;         // When its process last asked whom it waits for; 0: never.
+    std::string circle;                 // The last circle of waiting ranks that was found.
+    std::vector<std::uint64_t> counts;  // Copied; empty for other kinds.
 
-    // A send that its process has not asked about: it may have gone on.
+    // A send that its process has not asked about, and may not wait for.
     bool MayBeLeft() const { return call.signature.kind == OperationKind::kSend && asked_ns == 0; }
-    // "all_gather_v float32 of [1, 2]": equal for all ranks whose calls match.
+    // "all_gather_v float32 of [1, 2]": equal for all matching calls.
     std::string DescribeCommon() const;
-    // " sending [1, 2], expecting [0, 5]" for an all_to_all_v, else empty.
+    // " sending [1, 2], expecting [0, 5]" for an all_to_all_v, otherwise "".
     std::string DescribeOwn() const;
     std::string Describe() const { return DescribeCommon() + DescribeOwn(); }
   };
-  // Frames; more make the tables grow. A ring of four that has just begun has granted 48.
+  // A ring of four grants 48 at its start.
   static constexpr std::size_t kEarlyUsual = 64;
   struct EarlyGrant {
     std::uint16_t node;
@@ -73,19 +68,19 @@ struct Operation {
     std::int32_t stash;
   };
 
-  std::uint32_t id = 0;  // Its place in the owner's table; the execution's name.
+  std::uint32_t id = 0;  // Its index in the owner's table.
   bool in_use = false;
-  bool early = false;  // No rank here has called it yet.
+  bool early = false;  // No local rank has called it.
   OperationKey key;
   bool has_signature = false;
-  Signature signature;              // The first local call's.
-  std::uint64_t remote_digest = 0;  // The first early frame's; 0: none.
+  Signature signature;              // From the first local call.
+  std::uint64_t remote_digest = 0;  // From the first early frame; 0: none.
   std::vector<LocalCall> calls;     // By local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
-  std::uint64_t traffic_reported = 0;  // Execution::Traffic::changes, as reported.
-  std::uint64_t traffic_seen = 0;      // The same, at the last check for progress,
-  std::uint64_t moved_ns = 0;          // and when there was some.
+  std::uint64_t traffic_reported = 0;  // The last reported Execution::Traffic::changes,
+  std::uint64_t traffic_seen = 0;      // the one at the last check for progress,
+  std::uint64_t moved_ns = 0;          // and the time of the last progress.
   std::vector<EarlyGrant> early_grants;
   std::vector<EarlyEager> early_eager;
   Execution execution;

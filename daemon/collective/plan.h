@@ -1,14 +1,12 @@
-// A plan: the steps that one node takes for one operation, as pure data. plans/plans.h lists the planners; an
-// Execution carries a plan out without knowing which operation it is.
+// A plan: the steps of one node for one operation, as pure data. plans/plans.h lists the planners; an
+// Execution executes a plan without knowing the operation.
 //
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
 //   kReceive  node ─▶ destination
 //   kReduceReceived  node ─▶ destination = operand op received, or the other way round
 //
-// A step of n bytes is done in ChunkCount(n) chunks; README.md, Plan, says when a chunk may start.
-//
-// Owner: Execution. Thread: the loop's. Memory: the vectors, reused.
+// A step of n bytes has ChunkCount(n) chunks; README.md, Plan, says when a chunk may start.
 #pragma once
 
 #include <algorithm>
@@ -23,39 +21,37 @@
 
 namespace mlxcomm::collective {
 
-// What the cost of a plan depends on (plans/estimate.h): the slowest link between two nodes of the
-// group. The figures are measured once and frozen into the group when it forms, so the choice is
-// the same on every node and at any time.
+// The slowest link between two nodes of the group (plans/estimate.h), measured once and frozen into the
+// group, so that every node always makes the same choice.
 struct LinkCosts {
   std::uint64_t latency_ns = 30'000;
   std::uint64_t bytes_per_second = 4'000'000'000;  // Each direction; > 0.
-  // How many links a node can fill at the same time: 1 behind one cable or one
-  // switch port, 2 in a ring of cables, N-1 where each pair has its own.
+  // How many links a node can fill at once: 1 behind one cable or switch port, 2 in a ring of cables, N-1 if
+  // each pair has its own cable.
   std::uint32_t links_per_node = 2;
 
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
-// What an operation's cost depends on; a barrier is an all_reduce of nothing.
+// The amount of data of an operation; a barrier is an all_reduce of nothing.
 struct Traffic {
   OperationKind kind = OperationKind::kAllReduce;
   std::uint32_t nodes = 2;  // >= 2
   std::uint32_t ranks = 2;
-  // all_reduce, reduce, broadcast, all_to_all: of a rank's count (in the last: for each
-  // other rank); otherwise the blocks of all ranks together.
+  // all_reduce, reduce, broadcast, all_to_all: a rank's count (all_to_all: per other rank). Otherwise the
+  // blocks of all ranks together.
   std::uint64_t bytes = 0;
 };
 
 enum class StepKind : std::uint8_t { kLocal, kSend, kReceive, kReduceReceived };
 
-// A place in the buffers of this node's ranks, or in the operation's scratch memory.
 struct Place {
   enum class Side : std::uint8_t { kInput, kOutput, kScratch };
   static constexpr std::int32_t kEveryLocalRank = -1;
 
   Side side = Side::kInput;
   std::int32_t local_rank = 0;  // Index in GroupLayout::local_ranks(), or kEveryLocalRank.
-                                // kScratch: 0, because a node has one scratch memory.
+                                // kScratch: 0.
   std::uint64_t offset = 0;     // Bytes.
 };
 
@@ -63,28 +59,26 @@ struct Step {
   static constexpr std::int32_t kNone = -1;
 
   StepKind kind = StepKind::kLocal;
-  // For a reduction: this step makes final values, so a mean is divided here. Each element of a
-  // result comes from exactly one such step on one node, or from equal ones on all.
+  // Makes final values of a reduction, so a mean divides here. Each element of a result comes from one such
+  // step on one node, or from equal ones on all.
   bool finishes = false;
   bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.
   std::uint16_t node = 0;   // kSend and receives: index in the layout.
   Place source = {};        // kLocal, kSend; kReduceReceived: the operand.
   Place destination = {};   // kLocal and receives.
-  std::uint64_t bytes = 0;  // 0: a message without payload, or nothing to do.
-  // kLocal: this many sources, source_stride bytes apart, combined in that order. With more than
-  // one, source.local_rank names one rank.
+  std::uint64_t bytes = 0;  // 0: no payload, or nothing to do.
+  // kLocal: combines this many sources, source_stride bytes apart, in order; if several, of one rank.
   std::uint32_t source_count = 1;
   std::uint64_t source_stride = 0;
-  // Eager sends and receives: a number on which both sides must agree, or the
-  // operation is a MISMATCH; 0: none.
+  // Eager sends and receives: must match on both sides, or the operation is a MISMATCH; 0: none.
   std::uint64_t check = 0;
-  // Plan::after[after_begin .. after_begin + after_count): earlier steps. Filled by Add.
+  // Plan::after[after_begin .. after_begin + after_count): earlier steps. Set by Add.
   std::uint32_t after_begin = 0;
   std::uint32_t after_count = 0;
 };
 
-// `bytes`, rounded up to whole cache lines: blocks in scratch memory share none.
+// Rounds up to whole cache lines, which blocks in scratch memory do not share.
 constexpr std::uint64_t InLines(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Plan {
@@ -99,8 +93,7 @@ struct Plan {
     scratch_bytes = 0;
     between_nodes = PlanKind::kAutomatic;
   }
-  // Returns the new step's index, for the `before` of others. Step::kNone in `before`
-  // is left out.
+  // Returns the new step's index, for later steps' `before`. Ignores Step::kNone in `before`.
   std::int32_t Add(Step step, std::span<const std::int32_t> before) {
     step.after_begin = static_cast<std::uint32_t>(after.size());
     for (const std::int32_t index : before) {
@@ -116,7 +109,7 @@ struct Plan {
   std::span<const std::int32_t> AfterOf(const Step& step) const {
     return {after.data() + step.after_begin, step.after_count};
   }
-  // A range of scratch memory, aligned for every type and to a cache line; its offset.
+  // Adds scratch memory, aligned for every type and to a cache line. Returns its offset.
   std::uint64_t AddScratch(std::uint64_t bytes) {
     const std::uint64_t offset = scratch_bytes;
     scratch_bytes += InLines(bytes);
@@ -125,7 +118,7 @@ struct Plan {
 };
 
 inline constexpr std::uint64_t kEagerBytes = 16 * 1024;  // wire::kEagerBytesMax
-// Fits a core's cache together with its operand; a multiple of every type.
+// Fits a core's cache together with its operand; a multiple of every element size.
 inline constexpr std::uint64_t kChunkBytes = 256 * 1024;
 
 inline std::uint64_t ChunkCount(std::uint64_t bytes) {
@@ -133,16 +126,15 @@ inline std::uint64_t ChunkCount(std::uint64_t bytes) {
 }
 // Steps up to this size travel eagerly, in one frame.
 inline bool IsEager(std::uint64_t bytes) { return bytes <= kEagerBytes; }
-// Somewhat larger data arrives sooner in several eager steps than in one that waits for a grant;
-// they use up credits, so there are only a few. 1: one step, of either kind.
+// Somewhat larger data arrives sooner in a few eager steps than in one that waits for a grant. They use up
+// credit, so there are few. 1: one step of either kind.
 inline constexpr std::uint64_t kEagerPartsMax = 4;
 inline std::uint64_t EagerParts(std::uint64_t bytes) {
   const std::uint64_t parts = (bytes + kEagerBytes - 1) / kEagerBytes;
   return parts <= kEagerPartsMax ? std::max<std::uint64_t>(parts, 1) : 1;
 }
 
-// How `count` elements are cut into `parts`: as even as possible, the first
-// count % parts one longer. Offset and length in elements.
+// Divides `count` elements into `parts`; the first count % parts are one longer.
 struct Part {
   std::uint64_t offset = 0;
   std::uint64_t count = 0;
@@ -153,10 +145,8 @@ inline Part PartOf(std::uint64_t count, std::uint64_t parts, std::uint64_t index
   return {index * base + std::min(index, longer), base + (index < longer ? 1 : 0)};
 }
 
-// Nodes of one group.
 inline constexpr std::uint16_t kNodesMax = 1024;
-// Ranks of one group on one node: the kernels take this many inputs. Also the most sources of one
-// local step.
+// Ranks of one group on one node: the maximum inputs of the kernels, and sources of a local step.
 inline constexpr std::size_t kLocalRanksMax = 64;
 
 struct PointToPoint {
@@ -167,22 +157,19 @@ struct PointToPoint {
 struct PlanRequest {
   const Signature& signature;
   const GroupLayout& layout;  // The plan is for layout.self().
-  LinkCosts costs;            // The group's, the same on all nodes.
+  LinkCosts costs;            // The same on all nodes.
   PointToPoint ends = {};     // send and recv only.
-  // all_gather_v: one table, size entries. all_to_all_v: one table for each local
-  // rank, its size send counts, then its size receive counts. Elements.
+  // all_gather_v: one table of size entries. all_to_all_v: per local rank, its size send counts, then its
+  // size receive counts. Elements.
   std::span<const std::span<const std::uint64_t>> counts = {};
-  // A local rank's output is its input. Other nodes do not know: it may change when a step begins
-  // here, but nothing that they see.
+  // A local rank's output is its input. Only this node knows, so it may change only when its steps start.
   bool in_place = false;
-  // The number of elements for which slices (plans/slices.h) and scratch memory are chosen, where a
-  // proof uses fewer and needs the same steps; 0: the signature's.
+  // The number of elements for which slices (plans/slices.h) and scratch memory are chosen, if a proof uses
+  // fewer elements but needs the same steps; 0: the signature's.
   std::uint64_t chosen_for = 0;
 };
 
-// Chooses the planner, by the cost model unless signature.plan forces one, and fills `plan` for the
-// node layout.self(). A forced plan that the kind does not know is replaced by the one that it has
-// (plans/plans.h lists them).
+// The cost model chooses the planner, unless signature.plan forces one that the kind offers.
 void MakePlan(const PlanRequest& request, Plan& plan);
 
 }  // namespace mlxcomm::collective

@@ -1,4 +1,4 @@
-// Which planner serves which operation, and its cost: the table of plans/plans.h as data.
+// The table of plans/plans.h as data: which planner serves which operation, and its cost.
 #include <array>
 #include <limits>
 
@@ -20,9 +20,9 @@ struct Planner {
   std::uint64_t (Estimate::*cost)() const;
 };
 
-// Of two with equal cost, the first is chosen (with two nodes, halving is a ring).
+// The first of equal cost is chosen (with two nodes, halving is a ring).
 //
-// clang-format off: a row a line.
+// clang-format off: one row per line.
 constexpr auto kPlanners = [] {
   using enum OperationKind;
   using enum PlanKind;
@@ -47,8 +47,8 @@ constexpr auto kPlanners = [] {
       {kReduce, kExchange, ExchangeReduce, FitsSlots, &Cost::ExchangeReduce},
       {kReduce, kTree, TreeReduce, Always, &Cost::TreeReduce},
       {kReduce, kRing, RingReduce, Always, &Cost::RingReduce},
-      {kAllToAll, kExchange, ExchangeAllToAll, Always, &Cost::OfOnlyPlan},
-      {kAllToAllV, kExchange, ExchangeAllToAll, Always, &Cost::OfOnlyPlan},
+      {kAllToAll, kExchange, ExchangeAllToAll, Always, &Cost::OnlyPlan},
+      {kAllToAllV, kExchange, ExchangeAllToAll, Always, &Cost::OnlyPlan},
       {kGather, kExchange, ExchangeGather, Always, &Cost::ExchangeBlocks},
       {kGather, kTree, TreeGather, Always, &Cost::TreeBlocks},
       {kScatter, kExchange, ExchangeScatter, Always, &Cost::ExchangeBlocks},
@@ -57,7 +57,7 @@ constexpr auto kPlanners = [] {
 }();
 // clang-format on
 
-// A barrier is planned as an all_reduce: no rank's last step comes before every rank's first.
+// A barrier is an all_reduce of nothing: no rank's last step precedes any rank's first.
 OperationKind PlannedAs(OperationKind kind) {
   return IsEmpty(kind) ? OperationKind::kAllReduce : kind;
 }
@@ -82,7 +82,7 @@ Traffic TrafficOf(const PlanRequest& request) {
   const bool from_each = row.output.extent == Extent::kBlocks;
   if (to_each != from_each) traffic.bytes *= traffic.ranks;
   if (IsEmpty(signature.kind) || HasCounts(signature.kind)) traffic.bytes = 0;
-  if (CountsPerRank(signature.kind) == 1) {  // The same table everywhere.
+  if (CountsPerRank(signature.kind) == 1) {
     for (const std::uint64_t count : request.counts.front()) {
       traffic.bytes += count * DataTypeBytes(signature.type);
     }

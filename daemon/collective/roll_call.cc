@@ -48,14 +48,14 @@ bool RollCall::CloseIfDue(std::uint64_t now_ns) {
 
 RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
                                   std::uint64_t long_ns) const {
-  std::vector<std::uint32_t> to_look_at = awaited;
+  std::vector<std::uint32_t> pending = awaited;
   std::vector<std::uint8_t> seen(known_.size(), 0);
   std::vector<std::uint32_t> waiting;
   bool may_come = false;
   bool all_send = true;
-  while (!to_look_at.empty()) {
-    const std::uint32_t rank = to_look_at.back();
-    to_look_at.pop_back();
+  while (!pending.empty()) {
+    const std::uint32_t rank = pending.back();
+    pending.pop_back();
     if (rank >= known_.size()) continue;
     if (seen[rank] != 0) continue;
     seen[rank] = 1;
@@ -65,12 +65,12 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
       return {Prospect::kStopped, rank, {}, false};
     if (!known.reported || !known.wait.waits() || known.wait.waited_ms() * 1'000'000 < long_ns ||
         known.wait.awaits_more()) {
-      may_come = true;  // Another may be stopped all the same.
+      may_come = true;  // Another rank may still be stopped.
       continue;
     }
     waiting.push_back(rank);
     all_send = all_send && known.wait.sends();
-    to_look_at.insert(to_look_at.end(), known.wait.awaited().begin(), known.wait.awaited().end());
+    pending.insert(pending.end(), known.wait.awaited().begin(), known.wait.awaited().end());
   }
   if (may_come) return {};
   std::ranges::sort(waiting);

@@ -1,8 +1,4 @@
-// Memory that an operation needs beside its ranks' buffers: partial results that ranks must not
-// see, contributions that wait to be combined in a fixed order.
-//
-// Owner: the daemon implements it. Thread: the loop's for both calls; rail and worker
-// threads write to what is taken. Memory: bounded by the implementation.
+// An operation's memory besides its ranks' buffers. Rail and worker threads write to it.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +9,9 @@ namespace mlxcomm::collective {
 class ScratchMemory {
  public:
   virtual ~ScratchMemory() = default;
-  // At least `bytes` (> 0), aligned to a cache line; nullptr: the limit is reached.
+  // Returns at least `bytes` (> 0), aligned to a cache line, or nullptr at the limit.
   virtual std::byte* Take(std::uint64_t bytes) = 0;
   virtual void Return(std::byte* memory) = 0;
-  // For messages: what is in use, and the limit, in bytes.
   virtual std::uint64_t used_bytes() const = 0;
   virtual std::uint64_t limit_bytes() const = 0;
 };

@@ -6,8 +6,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// SplitMix64's finaliser (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-// 2014): a bijection, so only equal counts give equal words.
+// SplitMix64's finaliser (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 std::uint64_t Mix(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
@@ -18,7 +17,7 @@ std::uint64_t Mix(std::uint64_t value) {
 }  // namespace
 
 std::uint64_t Signature::Digest() const {
-  // The two halves of a point-to-point operation are one operation.
+  // A send and its receive are one operation.
   const OperationKind shared = IsPointToPoint(kind) ? OperationKind::kSend : kind;
   const std::uint64_t head = static_cast<std::uint64_t>(root) << 32 |
                              static_cast<std::uint64_t>(plan) << 24 |
@@ -37,15 +36,15 @@ std::uint64_t DigestOf(std::span<const std::uint64_t> values) {
 
 std::string Signature::Describe() const {
   std::string text = OperationKindName(kind);
-  const std::string behind = check == 0 ? "" : absl::StrFormat(" (check %06x)", check);
-  if (IsEmpty(kind)) return text + behind;
+  const std::string suffix = check == 0 ? "" : absl::StrFormat(" (check %06x)", check);
+  if (IsEmpty(kind)) return text + suffix;
   if (op != ReduceOperator::kNone) absl::StrAppend(&text, " ", ReduceOperatorName(op));
   absl::StrAppend(&text, " ", DataTypeName(type));
   if (!HasCounts(kind)) absl::StrAppend(&text, "[", count, "]");
   if (IsFromRoot(kind)) absl::StrAppend(&text, " from root ", root);
   if (IsToRoot(kind)) absl::StrAppend(&text, " to root ", root);
   if (plan != PlanKind::kAutomatic) absl::StrAppend(&text, " by ", PlanKindName(plan));
-  return text + behind;
+  return text + suffix;
 }
 
 }  // namespace mlxcomm::collective

@@ -68,8 +68,8 @@ void OperationRecorder::OnCalled(const collective::Operation& operation,
   Write(event);
 }
 
-void OperationRecorder::OnHeard(const collective::Operation& operation, std::uint16_t node,
-                                std::uint32_t first_rank) {
+void OperationRecorder::OnPeerFrame(const collective::Operation& operation, std::uint16_t node,
+                                    std::uint32_t first_rank) {
   State& state = StateOf(operation);
   const std::size_t word = node / 64;
   if (state.heard.size() <= word) state.heard.resize(word + 1);

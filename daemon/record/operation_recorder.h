@@ -47,8 +47,8 @@ class OperationRecorder final : public collective::OperationObserver {
 
   void OnCalled(const collective::Operation& operation,
                 const collective::Operation::LocalCall& local) override;
-  void OnHeard(const collective::Operation& operation, std::uint16_t node,
-               std::uint32_t first_rank) override;
+  void OnPeerFrame(const collective::Operation& operation, std::uint16_t node,
+                   std::uint32_t first_rank) override;
   void OnMatched(const collective::Operation& operation) override;
   void OnMoved(const collective::Operation& operation) override;
   void OnEnded(const collective::Operation& operation, FailureCode code) override;

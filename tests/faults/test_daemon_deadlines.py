@@ -89,7 +89,7 @@ def test_whenever_the_daemon_goes_on_a_wait_ends_with_a_true_error(cluster, tmp_
         by_daemon = what.startswith("DEADLINE_EXCEEDED") and "it still waits for rank 1 (node-0, pid" in what
         stood_still = what.startswith("DEADLINE_EXCEEDED") and "mlxcommd stood still" in what
         assert by_daemon or stood_still or what.startswith("DAEMON_LOST"), ended
-    assert "Look at rank 1" in ended[-1], ended
+    assert "Check rank 1" in ended[-1], ended
 
 
 # Why: a message's circle is asked about after a second, and a daemon that had not answered that was lost.

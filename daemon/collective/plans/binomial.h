@@ -1,7 +1,7 @@
 // A node's place in the binomial tree: its parent and its children.
 //
-// Places count from the root round the nodes. The parent of a place is the place
-// without its lowest bit; a subtree is a run of places that begins with its root.
+// Places count from the root around the nodes. A place's parent is the place without its lowest bit; a
+// subtree is a run of places that begins with its root.
 //
 //          0
 //       / / \           places of seven nodes, depth = log2
@@ -24,9 +24,9 @@ class Binomial {
   int place() const { return place_; }
   int NodeAt(int place) const { return (place + root_) % nodes_; }
   int Parent() const { return NodeAt(place_ & (place_ - 1)); }
-  // Children are at place() + 1, 2, 4 ... below these.
+  // Children are at place() + 1, 2, 4 ... below this distance.
   int ChildDistanceEnd() const { return std::min(Limit(), nodes_ - place_); }
-  // The largest power of two below the end; 0: no child.
+  // The largest power of two below that; 0: no child.
   int LastChildDistance() const {
     const int end = ChildDistanceEnd();
     return end <= 1 ? 0 : static_cast<int>(std::bit_floor(static_cast<unsigned>(end - 1)));

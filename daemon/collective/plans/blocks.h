@@ -1,8 +1,4 @@
-// Where each rank's block lies in the result of an all_gather: equal blocks, or blocks of the
-// lengths in the table of counts, packed in order of rank.
-//
-// Owner: a planner, for one call. Thread: the loop's. Memory: one number for each rank, only where
-// blocks are unequal.
+// Each rank's block in an all_gather's result: of equal length, or as in the table of counts.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +33,7 @@ class Blocks {
 
  private:
   std::uint64_t element_bytes_;
-  std::uint64_t bytes_;  // Of each block, where they are equal.
+  std::uint64_t bytes_;  // Per block, if blocks are equal.
   absl::InlinedVector<std::uint64_t, 65> offsets_;
 };
 

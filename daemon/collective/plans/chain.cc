@@ -7,8 +7,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// A chain that reduces goes in segments, so that what a node accumulates fits a few slots of
-// scratch memory, however much there is to reduce.
+// A reducing chain works in segments, so that what a node accumulates fits a few slots of scratch memory.
 constexpr std::uint64_t kSegmentBytes = 4 * 1024 * 1024;
 constexpr std::uint64_t kSegmentsMax = 32 * 1024;  // Each has a tag.
 constexpr std::uint64_t kSegmentSlots = 4;

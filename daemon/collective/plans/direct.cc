@@ -1,4 +1,4 @@
-// Plans without an algorithm: a single node, and one rank to another.
+// Plans without an algorithm: a single node, and point-to-point.
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
 

@@ -4,7 +4,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Pairs of ranks of two nodes have the tags below this one.
+// Pairs of ranks of two nodes have lower tags.
 constexpr std::uint64_t kCheckTag = kLocalRanksMax * kLocalRanksMax;
 
 std::uint64_t TagOf(std::size_t from_index, std::size_t to_index) {
@@ -51,7 +51,6 @@ class AllToAll {
     return SentCount(local, to) * writer_.element_bytes();
   }
 
-  // Offsets of blocks: after the blocks of all lower ranks.
   void MakeOffsets() {
     if (!varying_) return;
     for (std::size_t local = 0; local < locals_; ++local) {
@@ -73,8 +72,7 @@ class AllToAll {
                     varying_ ? offsets_[local * size_ + from].destination : from * writer_.bytes());
   }
 
-  // What ranks here send to ranks there must be what those expect: a message with only the digest
-  // of these counts goes ahead of all others.
+  // What ranks here send must be what ranks there expect: the first message carries a digest of these counts.
   void ExchangeCheck(int node) {
     counts_.clear();
     for (std::size_t from = 0; from < locals_; ++from) {
@@ -97,7 +95,7 @@ class AllToAll {
       std::size_t to_index = 0;
       for (const std::uint32_t to : writer_.RanksOn(node)) {
         const std::uint64_t tag = TagOf(from, to_index++);
-        if (varying_ && SentCount(from, to) == 0) continue;  // The other node knows it too.
+        if (varying_ && SentCount(from, to) == 0) continue;  // The other node knows it, too.
         writer_.Send(node, tag, SourceOf(from, to), SentBytes(from, to), {after});
       }
     }
@@ -127,8 +125,8 @@ class AllToAll {
   std::size_t locals_;
   bool varying_;
   std::int32_t check_sent_ = Step::kNone;  // To the current node.
-  SmallTable<Offsets> offsets_;            // By local rank and rank; only where they vary.
-  SmallTable<std::uint64_t> counts_;       // Between two nodes.
+  SmallTable<Offsets> offsets_;            // By local rank and rank, if they vary.
+  SmallTable<std::uint64_t> counts_;       // Of the current node.
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Each node to each node, for operations that only move blocks: each block goes from the input that
-// holds it straight to where it is wanted.
+// Each node to each node, for operations that only move blocks: each block goes directly to its destination.
 #include "daemon/collective/plans/blocks.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"

@@ -1,13 +1,11 @@
-// Each node to each node, for operations that reduce: contributions meet in slots of scratch
-// memory, one for each node, and are combined in the order of nodes. So each node that needs a
-// value computes the same bits by itself.
+// Each node to each node, for operations that reduce: contributions go to slots of scratch memory, one per
+// node, and are combined in the order of nodes. So every node computes the same bits.
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
 
 namespace mlxcomm::collective {
 namespace {
 
-// The slots of one value.
 class Slots {
  public:
   Slots(PlanWriter& writer, std::uint64_t bytes)
@@ -20,8 +18,7 @@ class Slots {
     return ScratchAt(scratch_ + stride_ * static_cast<std::uint64_t>(node));
   }
 
-  // Puts the node's own contribution, at `offset` of the inputs, into its slot, and
-  // returns where it may be sent from.
+  // Copies this node's contribution into its slot. Returns where to send it from.
   PlanWriter::Value Contribute(std::uint64_t offset) {
     const PlanWriter::Value value = writer_.Contribution(offset, Of(writer_.self()), bytes_);
     before_.push_back(value.step != Step::kNone
@@ -45,17 +42,15 @@ class Slots {
   SmallTable<std::int32_t> before_;
 };
 
-// A range of the elements, which travels under a tag of its own.
 struct Range {
   std::uint64_t tag;
   std::uint64_t offset;  // Bytes.
   std::uint64_t bytes;
 };
 
-// Two nodes, one rank each: data is combined into the output as it comes. Where the output may be
-// the input, it goes into scratch memory, and is copied when the input has been sent: the receive
-// itself must not wait for that, else it would not ask for its frame, and two nodes without credit
-// would wait for each other.
+// Two nodes with one rank each combine data into the output as it arrives; if that may be the input, into
+// scratch memory, copied after the input has been sent. The receive must not wait for that: it would not
+// solicit its frame, and two nodes without credit would wait for each other.
 void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const int other = 1 - writer.self();
   const Place input = InputOf(0, range.offset);
@@ -75,7 +70,7 @@ void ExchangeOfAll(PlanWriter& writer, const Range& range) {
   for (int i = 1; i < writer.nodes(); ++i) {
     const int node = (writer.self() + i) % writer.nodes();
     const std::int32_t sent = writer.Send(node, range.tag, own.place, range.bytes, {own.step});
-    // The result may go over the input, which is sent from where it is.
+    // The result may overwrite the input, which is sent in place.
     if (!writer.several_local()) slots.CombineAfter(sent);
   }
   for (int i = 1; i < writer.nodes(); ++i) {

@@ -1,5 +1,5 @@
-// The two halves of halving and doubling by themselves. A message holds the blocks of
-// several nodes, so the nodes must be a power of two and their ranks lie together.
+// The two halves of halving and doubling as separate plans. A message holds the blocks of several nodes, so
+// there must be a power of two of nodes with contiguous ranks.
 #include <bit>
 
 #include "daemon/collective/plans/blocks.h"
@@ -19,7 +19,6 @@ struct Bytes {
   std::uint64_t size() const { return end - begin; }
 };
 
-// Where the blocks of some nodes lie.
 Bytes BytesOf(const PlanWriter& writer, const Blocks& blocks, const NodeRange& range) {
   const std::uint32_t last = writer.RanksOn(range.end - 1).back();
   return {blocks.OffsetOf(writer.RanksOn(range.begin).front()),
@@ -42,7 +41,7 @@ class Halving {
     for (std::uint64_t tag = 0; range.end - range.begin > 1; ++tag) Halve(tag, range);
     if (!writer_.several_local()) return;
     for (const std::uint32_t rank : writer_.layout().local_ranks()) {
-      writer_.Copy(Behind(value_.place, blocks_.OffsetOf(rank) - value_begin_),
+      writer_.Copy(Shifted(value_.place, blocks_.OffsetOf(rank) - value_begin_),
                    OutputOf(writer_.layout().LocalIndexOf(rank), 0), writer_.bytes(),
                    {value_.step});
     }
@@ -59,9 +58,9 @@ class Halving {
     range = upper ? high : low;
     const Bytes kept = BytesOf(writer_, blocks_, range);
     const int partner = writer_.self() + (upper ? -distance : distance);
-    writer_.Send(partner, tag, Behind(value_.place, given.begin - value_begin_), given.size(),
+    writer_.Send(partner, tag, Shifted(value_.place, given.begin - value_begin_), given.size(),
                  {value_.step});
-    const Place operand = Behind(value_.place, kept.begin - value_begin_);
+    const Place operand = Shifted(value_.place, kept.begin - value_begin_);
     const bool last = distance == 1;
     Place to = operand;
     if (!writer_.several_local()) {
@@ -76,8 +75,8 @@ class Halving {
 
   PlanWriter writer_;
   Blocks blocks_;
-  PlanWriter::Value value_;        // What this node has reduced so far;
-  std::uint64_t value_begin_ = 0;  // it begins with this byte of the inputs.
+  PlanWriter::Value value_;        // What this node has reduced so far.
+  std::uint64_t value_begin_ = 0;  // Its first byte in the inputs.
   std::uint64_t scratch_ = 0;
 };
 
@@ -97,7 +96,7 @@ void DoublingAllGather(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
   const Blocks blocks(request);
   const int self = writer.self();
-  SmallTable<std::int32_t> complete;  // The steps that made what is sent next.
+  SmallTable<std::int32_t> complete;  // Steps before the next send.
   for (const std::uint32_t rank : writer.layout().local_ranks()) {
     complete.push_back(writer.Copy(InputOf(writer.layout().LocalIndexOf(rank), 0),
                                    Everyones(OutputOf(0, blocks.OffsetOf(rank))),

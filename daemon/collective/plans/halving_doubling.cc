@@ -7,12 +7,11 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Tags of the halving are the turns; those of the doubling begin here.
+// Halving uses the turns as tags; doubling starts here.
 constexpr std::uint64_t kDoublingTag = 32;
 
-// The nodes that take part are a power of two. The surplus nodes fold with as many others, in pairs
-// from the first node on: the even one gives its contribution to the odd one and gets the result
-// from it in the end.
+// A power of two of nodes takes part. Each surplus node folds with another, in pairs from the first node on:
+// the even one sends its contribution to the odd one and gets the result from it at the end.
 class HalvingDoubling {
  public:
   HalvingDoubling(const PlanRequest& request, Plan& plan)
@@ -39,7 +38,7 @@ class HalvingDoubling {
  private:
   struct Turn {
     int partner = 0;
-    Part given;  // The half that the partner reduces further.
+    Part given;  // The half that the partner continues with.
     std::int32_t sent = Step::kNone;
   };
 
@@ -56,7 +55,7 @@ class HalvingDoubling {
     writer_.Deliver(0, writer_.bytes(), received);
   }
 
-  // The nearest partner first, because the largest halves travel then.
+  // The nearest partner first, because the first halves are the largest.
   void Halve() {
     mine_ = {0, writer_.count()};
     for (int distance = 1; distance < active_; distance *= 2) {
@@ -68,10 +67,10 @@ class HalvingDoubling {
       const Part kept = upper ? high : low;
       mine_ = {mine_.offset + kept.offset, kept.count};
       const std::uint64_t tag = turns_.size();
-      turn.sent = writer_.Send(turn.partner, tag, Behind(value_.place, OffsetOf(turn.given)),
+      turn.sent = writer_.Send(turn.partner, tag, Shifted(value_.place, OffsetOf(turn.given)),
                                BytesOf(turn.given), {value_.step});
       value_ = {OutputOf(0, 0), writer_.ReduceReceived(
-                                    turn.partner, tag, Behind(value_.place, OffsetOf(mine_)),
+                                    turn.partner, tag, Shifted(value_.place, OffsetOf(mine_)),
                                     OutputOf(0, OffsetOf(mine_)), BytesOf(mine_), {value_.step})};
       turns_.push_back(turn);
     }
@@ -79,7 +78,7 @@ class HalvingDoubling {
     writer_.Deliver(OffsetOf(mine_), BytesOf(mine_), value_.step);
   }
 
-  // The same partners in the opposite order; the given halves come back complete.
+  // The same partners in reverse order; the given halves return complete.
   void Double() {
     while (!turns_.empty()) {
       const Turn turn = turns_.back();
@@ -97,13 +96,13 @@ class HalvingDoubling {
   }
 
   PlanWriter writer_;
-  int active_;  // Nodes that halve and double.
+  int active_;  // The power of two.
   int pairs_;
   int index_ = 0;  // Among the active ones.
   PlanWriter::Value value_;
-  Part mine_;  // The range that this node reduces, or has complete.
+  Part mine_;  // The range that this node reduces or has complete.
   SmallTable<Turn> turns_;
-  SmallTable<std::int32_t> complete_;  // The steps that made `mine_` complete.
+  SmallTable<std::int32_t> complete_;  // The steps that completed `mine_`.
 };
 
 }  // namespace

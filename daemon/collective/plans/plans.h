@@ -1,47 +1,42 @@
-// The planners: for each kind of operation, the plans between nodes. README.md of
-// daemon/collective, Planners, has the table of kinds and plans.
+// The planners. README.md of daemon/collective, Plan and planners, has the table of kinds and plans.
 //
-// Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i those of the ranks on
-// node i, a = latency, b = time for a byte on one link. "Link" is a directed pair of nodes;
-// optimal_bytes.h has the figures for each.
+// N nodes, n bytes (a rank's count), B bytes (blocks of all ranks), B_i those of node i's ranks, a = latency,
+// b = time per byte on one link. A link is a directed pair of nodes; optimal_bytes.h has the figures.
 #pragma once
 
 #include "daemon/collective/plan.h"
 
 namespace mlxcomm::collective {
 
-// The cost model's choice, even where a plan is forced. kAutomatic: no choice, as on one node.
+// The cost model's choice, even if a plan is forced. kAutomatic on one node.
 PlanKind ChoosePlan(const PlanRequest& request);
-// Whether the table above has a planner for this kind and layout.
+// Whether there is such a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 
-// --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
-// workstations (2009). Three nodes and more use both ways round, half of the data each.
+// --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations (2009).
+// Three or more nodes use both directions, with half of the data each.
 
-// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it with two links.
-// Each link carries 2n less the two blocks that its receiver has first, for each slice: from some
-// megabytes on there are several (slices.h).
-//
-// Where nothing is in place, both passes of a slice are granted at once, and blocks on their way
-// lie in scratch memory.
+// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it with two links. Each link
+// carries 2n less the two blocks that its receiver has first, per slice; from some megabytes on there are
+// several (slices.h). Unless in place, both passes of a slice are granted at once, and unfinished blocks lie
+// in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
-// (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
+// (N-1) a + B (N-1)/N b. Each link: half of all blocks except those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);
-// N/2 a + B (N-1)/N b. Each block goes half-way round in both directions; where N is even the
-// opposite node gets a half from each side.
+// N/2 a + B (N-1)/N b. Each block goes half-way round in both directions; if N is even, the opposite node
+// gets a half from each side.
 void RingAllGather(const PlanRequest& request, Plan& plan);
-// A chain from the root, pipelined in chunks. (N-1) a + n b; n/2 on each link but
-// those to the root.
+// A chain from the root, pipelined in chunks. (N-1) a + n b; n/2 on each link except those to the root.
 void RingBroadcast(const PlanRequest& request, Plan& plan);
-// A chain to the root, which combines in the order of the chain. As the broadcast.
+// A chain to the root, combined in the order of the chain. Costs as the broadcast.
 void RingReduce(const PlanRequest& request, Plan& plan);
 
-// --- exchange: one message from each node to every node that needs its data. a, and all bytes
-// through the sender's links; the smallest possible number of steps.
+// --- exchange: one message from each node to every node that needs its data. a, and all bytes through the
+// sender's links; the minimum number of steps.
 
-// Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link. Up
-// to kEagerPartsMax times the eager size in as many messages, which wait for no grant. Two nodes of
-// one rank each combine as they receive, without scratch memory; in place only when all has come.
+// Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link. Up to
+// kEagerPartsMax times the eager size goes in that many messages, which need no grant. Two nodes of one rank
+// each combine as they receive, without scratch memory unless in place.
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
 // n on each link to the root's node.
 void ExchangeReduce(const PlanRequest& request, Plan& plan);
@@ -51,19 +46,18 @@ void ExchangeReduceScatter(const PlanRequest& request, Plan& plan);
 void ExchangeAllGather(const PlanRequest& request, Plan& plan);
 // n on each link from the root's node.
 void ExchangeBroadcast(const PlanRequest& request, Plan& plan);
-// On the link from i to j: the data of i's ranks for j's. all_to_all_v sends a digest of its counts
-// ahead.
+// On the link from i to j: the data of i's ranks for j's. all_to_all_v first sends a digest of its counts.
 void ExchangeAllToAll(const PlanRequest& request, Plan& plan);
 // On the link from node i to the root's: B_i.
 void ExchangeGather(const PlanRequest& request, Plan& plan);
 // On the link from the root's node to i: B_i.
 void ExchangeScatter(const PlanRequest& request, Plan& plan);
 
-// --- halving and doubling. Thakur, Rabenseifner, Gropp: Optimization of collective
-// communication operations in MPICH (2005). With P the largest power of two <= N:
+// --- halving and doubling. Thakur, Rabenseifner, Gropp: Optimization of collective communication operations
+// in MPICH (2005). P is the largest power of two <= N.
 
-// 2 log2(P) a + 2n (P-1)/P b; N-P nodes fold into a neighbour, 2 a + 2n b more. In turn t
-// partners at distance 2^t exchange n / 2^(t+1), twice.
+// 2 log2(P) a + 2n (P-1)/P b; N-P nodes fold into a neighbour for 2 a + 2n b more. In turn t, partners at
+// distance 2^t exchange n / 2^(t+1), twice.
 void HalvingDoublingAllReduce(const PlanRequest& request, Plan& plan);
 // log2(N) a + B (N-1)/N b. On the link between nodes at distance d: the blocks of d nodes.
 void HalvingReduceScatter(const PlanRequest& request, Plan& plan);
@@ -72,7 +66,7 @@ void DoublingAllGather(const PlanRequest& request, Plan& plan);
 // Whether the two above are offered.
 bool CanHalve(const GroupLayout& layout);
 
-// --- tree: binomial. log2(N) steps, for small data where links are slow to answer.
+// --- tree: binomial. log2(N) steps, for small data on links with a high latency.
 
 // n on each link from a parent to its child.
 void TreeBroadcast(const PlanRequest& request, Plan& plan);
@@ -85,10 +79,9 @@ void TreeGather(const PlanRequest& request, Plan& plan);
 // On the link to a child: the blocks of its subtree.
 void TreeScatter(const PlanRequest& request, Plan& plan);
 
-// --- without a choice.
+// --- single plans.
 
-// all_reduce, reduce and reduce_scatter on one node: one local step for each result. The copying
-// kinds need none: their exchange without other nodes does the same.
+// all_reduce, reduce and reduce_scatter on one node: one local step per result.
 void OneNodeReduction(const PlanRequest& request, Plan& plan);
 // n on the link from source to destination.
 void PointToPointPlan(const PlanRequest& request, Plan& plan);

@@ -1,8 +1,5 @@
-// The nodes of a group as a ring that is walked in either direction, so that a planner is written once, for
-// "the next" and "the one before".
-//
-// Direction 0 goes towards higher node numbers, direction 1 towards lower ones. A place on the ring is
-// counted in its direction.
+// A group's nodes as a ring that is walked in either direction; places count in the direction. Direction 0
+// goes towards higher node numbers.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +13,12 @@ struct Ring {
   int direction = 0;
 
   int Around(int place) const { return ((place % nodes) + nodes) % nodes; }
-  // The two are their own inverse.
+  // Each is its own inverse.
   int PlaceOf(int node) const { return direction == 0 ? node : Around(-node); }
   int NodeAt(int place) const { return direction == 0 ? Around(place) : Around(-place); }
 };
 
-// With two nodes both directions lead to the same neighbour.
+// With two nodes, both directions lead to the same neighbour.
 inline int DirectionCount(int nodes) { return nodes > 2 ? 2 : 1; }
 
 // Calls fill(direction, its share of the elements) for each direction.

@@ -6,8 +6,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// One way: the blocks of each node go half-way round. Where the number of nodes is
-// even, the node opposite gets half of each block from either side.
+// One direction: each node's blocks go half-way round. If the number of nodes is even, the opposite node gets
+// half of each block from either side.
 class OneWayAllGather {
  public:
   OneWayAllGather(PlanWriter& writer, const Blocks& blocks, int direction)
@@ -29,7 +29,7 @@ class OneWayAllGather {
   const std::vector<std::uint32_t>& RanksOn(int place) const {
     return writer_.RanksOn(ring_.NodeAt(place));
   }
-  // The part of the rank's block that makes this hop in this direction, in bytes.
+  // The bytes of the rank's block that make this hop in this direction.
   Part Share(std::uint32_t rank, int hop) const {
     const bool halved = hop * 2 == ring_.nodes && DirectionCount(ring_.nodes) == 2;
     if (!halved) return {0, blocks_.BytesOf(rank)};
@@ -42,7 +42,7 @@ class OneWayAllGather {
     const Part share = Share(rank, hop);
     const Place block = hop == 1 ? InputOf(writer_.layout().LocalIndexOf(rank), 0)
                                  : OutputOf(0, blocks_.OffsetOf(rank));
-    writer_.Send(ring_.NodeAt(place_ + 1), rank, Behind(block, share.offset), share.count,
+    writer_.Send(ring_.NodeAt(place_ + 1), rank, Shifted(block, share.offset), share.count,
                  {arrived_[rank]});
   }
 
@@ -58,7 +58,7 @@ class OneWayAllGather {
   const Blocks& blocks_;
   Ring ring_;
   int place_;
-  SmallTable<std::int32_t> arrived_;  // By rank: the step in which its block came.
+  SmallTable<std::int32_t> arrived_;  // By rank: the step that received its block.
 };
 
 }  // namespace

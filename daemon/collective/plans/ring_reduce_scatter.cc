@@ -7,12 +7,10 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Blocks on their way are accumulated in scratch memory: slots, each large enough for the blocks of
-// one node's ranks, used in turn. Few suffice for large blocks. Eager blocks have one for every
-// turn, so that none waits in the stash for a free slot.
+// Blocks are accumulated in slots of scratch memory. A few suffice for large blocks; eager ones have a slot
+// per turn, so that none waits in the stash.
 constexpr int kBlockSlots = 3;
 
-// One direction, for some elements of every block.
 class OneWayReduceScatter {
  public:
   OneWayReduceScatter(PlanWriter& writer, int direction, const Part& elements)
@@ -30,8 +28,7 @@ class OneWayReduceScatter {
     last_reader_.assign(slots * blocks_max_, Step::kNone);
   }
 
-  // Turn t: the blocks of the ranks t+1 places back, until those of this node's own ranks. All
-  // nodes on the way have added to the data that comes.
+  // Turn t: the blocks of the ranks t+1 places back, finally this node's own.
   void Fill() {
     for (int turn = 0; turn < ring_.nodes; ++turn) {
       const int node = ring_.NodeAt(place_ - 1 - turn);

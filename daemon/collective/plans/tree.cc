@@ -5,8 +5,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Upwards: each node combines the data of its children, the smallest subtree first, and passes the
-// result to its parent.
+// Upwards: each node combines its children's data, the smallest subtree first, and sends it to its parent.
 struct Raised {
   std::int32_t complete = Step::kNone;  // At the root.
   std::int32_t sent = Step::kNone;      // Elsewhere.
@@ -22,7 +21,7 @@ Raised Raise(PlanWriter& writer, const Binomial& tree, const Place& work) {
   return {.sent = writer.Send(tree.Parent(), 0, value.place, writer.bytes(), {value.step})};
 }
 
-// Downwards; the largest subtree first, because it is the deepest.
+// Downwards; the largest subtree first, because it is deepest.
 void Lower(PlanWriter& writer, const Binomial& tree, const PlanWriter::Value& value) {
   for (int distance = tree.LastChildDistance(); distance > 0; distance /= 2) {
     writer.Send(tree.NodeAt(tree.place() + distance), 0, value.place, writer.bytes(), {value.step});

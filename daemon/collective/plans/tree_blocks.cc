@@ -1,5 +1,4 @@
-// Gather and scatter through a tree: the blocks of a subtree travel together, packed
-// in the order of places.
+// Gather and scatter through a tree: the blocks of a subtree travel together, packed in the order of places.
 #include "daemon/collective/plans/binomial.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
@@ -10,13 +9,13 @@ namespace {
 class Subtree {
  public:
   Subtree(PlanWriter& writer, const Binomial& tree) : writer_(writer), tree_(tree) {
-    // A node that has only its single rank's block needs no packing.
+    // A node with only its single rank's block needs no packing.
     if (!Packs()) return;
     scratch_ = writer.plan().AddScratch(BlocksOf(0, tree.ChildDistanceEnd()) * writer.bytes());
   }
 
   bool Packs() const { return writer_.several_local() || tree_.LastChildDistance() > 0; }
-  // Blocks of the nodes at [from, from + places) behind this one.
+  // The number of blocks of the nodes at distances [from, from + places).
   std::uint64_t BlocksOf(int from, int places) const {
     std::uint64_t blocks = 0;
     for (int i = 0; i < places; ++i) blocks += RanksAt(from + i).size();
@@ -40,7 +39,7 @@ class Subtree {
   std::uint64_t scratch_ = 0;
 };
 
-// Visits (rank, its packed place) of the nodes at [from, from + places).
+// Visits (rank, its packed position) for the nodes at distances [from, from + places).
 template <typename Visitor>
 void ForEachBlock(const PlanWriter& writer, const Subtree& subtree, int from, int places,
                   Visitor visitor) {
@@ -48,7 +47,7 @@ void ForEachBlock(const PlanWriter& writer, const Subtree& subtree, int from, in
     Place place = subtree.At(i);
     for (const std::uint32_t rank : subtree.RanksAt(i)) {
       visitor(rank, place);
-      place = Behind(place, writer.bytes());
+      place = Shifted(place, writer.bytes());
     }
   }
 }

@@ -1,5 +1,5 @@
-// Nothing is allocated while payload moves, and alarms come meanwhile: for example of operations
-// that ended long ago.
+// Nothing is allocated while payload moves, and alarms come meanwhile: for example for operations that have
+// ended.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace mlxcomm::collective::alarms_test {
 namespace {
 
-TEST(AlarmsTest, AnAlarmThatNobodyNeedsAnyMoreTakesNoMemory) {
+TEST(AlarmsTest, AnObsoleteAlarmTakesNoMemory) {
   SimulatedCluster cluster(/*nodes=*/2, /*ranks_per_node=*/1, /*seed=*/1);
   std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(1000, 1));
   for (std::uint32_t rank = 0; rank < 2; ++rank) {

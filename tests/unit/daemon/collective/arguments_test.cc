@@ -1,5 +1,4 @@
-// A group's answers to calls that cannot be intended: INVALID_ARGUMENT with the argument, and
-// nothing else changes.
+// A group answers invalid calls with INVALID_ARGUMENT and the argument; nothing else changes.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -39,7 +38,7 @@ class ArgumentsTest : public testing::Test {
   Failure Answer(const Call& call) {
     cluster.completions.clear();
     cluster.Submit(0, call);
-    if (cluster.completions[1].empty()) return {};  // It was accepted: it waits for rank 1.
+    if (cluster.completions[1].empty()) return {};  // Accepted: it waits for rank 1.
     EXPECT_FALSE(cluster.completions[1][0].group_failed);
     return cluster.completions[1][0].failure;
   }
@@ -76,8 +75,8 @@ TEST_F(ArgumentsTest, RootsAndPeersMustBeRanks) {
   EXPECT_THAT(Refusal(send), HasSubstr("must be another rank"));
 }
 
-// Why: the sizes follow from kind, count and group; everything that a rank reads and writes must
-// lie in its arena, whatever it asks for.
+// Why: the sizes follow from kind, count and group; everything that a rank reads and writes must lie in its
+// arena, whatever it requests.
 TEST_F(ArgumentsTest, BuffersMustHoldWhatTheKindReadsAndWrites) {
   EXPECT_THAT(Refusal(Make(OperationKind::kAllReduce, kArena / 4 / 2 + 1, DataType::kFloat32,
                            ReduceOperator::kSum)),
@@ -90,7 +89,7 @@ TEST_F(ArgumentsTest, BuffersMustHoldWhatTheKindReadsAndWrites) {
   for (const std::uint64_t count : {kElementsMax, ~std::uint64_t{0}, std::uint64_t{1} << 63}) {
     EXPECT_THAT(Refusal(Make(OperationKind::kAllToAll, count)), HasSubstr(":")) << count;
   }
-  // At the root alone: rank 0 may scatter from nothing to nothing as rank 1's peer.
+  // Only at the root: rank 0 may scatter from nothing to nothing as rank 1's peer.
   Call gather = Make(OperationKind::kGather, kArena / 4 / 2);
   gather.signature.root = 1;
   gather.output_bytes_available = 0;
@@ -108,8 +107,8 @@ TEST_F(ArgumentsTest, TablesOfCountsAreCheckedBeforeTheyAreUsed) {
               StartsWith("count"));
 }
 
-// Why: the refused calls must not be counted, or the ranks would never meet again.
-TEST_F(ArgumentsTest, AfterARefusalTheNextCallsMeet) {
+// Why: refused calls must not be counted, or the ranks' calls would never match again.
+TEST_F(ArgumentsTest, CallsMatchAgainAfterARefusal) {
   Refusal(Make(OperationKind::kAllReduce, 4));
   cluster.completions.clear();
   std::int32_t values[2] = {1, 2};

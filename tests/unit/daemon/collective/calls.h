@@ -1,6 +1,4 @@
-// Calls as ranks make them, of int32 by default.
-//
-// Owner: the test. Thread: one. Memory: names the test's buffers.
+// Calls as ranks make them, with int32 by default.
 #pragma once
 
 #include <cstddef>

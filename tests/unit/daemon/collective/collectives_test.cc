@@ -1,5 +1,5 @@
-// Sums of floats, and every way in which a group can fail, in every layout.
-// operations_test.cc has all operations' values.
+// Sums of floats, and every way in which a group can fail, in every layout. See operations_test.cc for
+// values.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -21,8 +21,7 @@ struct Layout {
 
 class LayoutTest : public testing::TestWithParam<Layout> {};
 
-// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the
-// schedule.
+// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the schedule.
 TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     constexpr std::size_t kCount = 30'011;
@@ -58,10 +57,10 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
 
-// Why: a receiver that has all of a message may leave before its acknowledgement is here; nothing
-// is missing then.
-// How: one core alone; the test plays its peer.
-TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement) {
+// Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing is missing
+// then.
+// How: one core; the test plays its peer.
+TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement) {
   NodeId self, peer;
   self.bytes[0] = 1;
   peer.bytes[0] = 2;
@@ -83,7 +82,7 @@ TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement)
   sent.swap(core.actions());
   ASSERT_FALSE(sent.empty());
   core.OnDetached(peer, 7, 1, 0, 3);
-  EXPECT_TRUE(core.actions().empty()) << "it failed although nothing is missing";
+  EXPECT_TRUE(core.actions().empty()) << "it failed, though nothing is missing";
   for (const Action& action : sent) {
     if (action.kind == Action::Kind::kSendData) core.OnDataReleased(action.cookie);
   }
@@ -92,7 +91,7 @@ TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement)
   EXPECT_TRUE(core.actions()[0].failure.ok()) << core.actions()[0].failure.message;
 }
 
-// One core alone; the test plays its peer on the other node: rank 0 here, rank 1 there.
+// One core; the test plays its peer on the other node: rank 0 here, rank 1 there.
 class OneCoreTest : public testing::Test {
  protected:
   OneCoreTest() : core(NumberedNode(1), scratch) {
@@ -126,9 +125,9 @@ class OneCoreTest : public testing::Test {
   std::vector<std::int32_t> data = std::vector<std::int32_t>(1);
 };
 
-// Why: the daemon of ranks that have all they wanted may end with them, before it has acknowledged;
-// nothing would release those frames, and the send would hang.
-TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
+// Why: the daemon of ranks that have received everything may end with them before it has acknowledged.
+// Nothing would release those frames, and the send would hang.
+TEST_F(OneCoreTest, SendSucceedsWhenTheDaemonOfAReceiverThatLeftIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kSend, 0);
   ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, 0), 2));
@@ -139,7 +138,7 @@ TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
   EXPECT_TRUE(core.actions().back().failure.ok()) << core.actions().back().failure.message;
 }
 
-// Why: a lost node's rails never say that they write no more into a buffer; its caller would hang.
+// Why: a lost node's rails never report that they no longer write into a buffer; its caller would hang.
 TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kReceive, 0);
@@ -152,9 +151,9 @@ TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
   EXPECT_EQ(Count(Action::Kind::kComplete), 1u);
 }
 
-// Why: a step that was solicited while it waited for credit leaves its turn behind; the next
-// operation in the same place must not take it, else it asks for one frame twice.
-TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {
+// Why: a step that was solicited while it waited for credit leaves its turn behind; the next operation in the
+// same place must not take it, or it requests one frame twice.
+TEST_F(OneCoreTest, CreditTurnOfAnEndedOperationMovesNoOther) {
   for (std::uint32_t tag = 0; tag <= kEagerCredits; ++tag) Submit(OperationKind::kSend, tag);
   ASSERT_EQ(Count(Action::Kind::kSendEager), kEagerCredits);
   ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, kEagerCredits), 2));
@@ -170,7 +169,7 @@ TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {
   EXPECT_EQ(Count(Action::Kind::kSendGrant), 1u);
 }
 
-// Why: a message that no rank received must not keep the group for ever.
+// Why: a message that no rank received must not keep the group forever.
 TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
   const std::vector<std::byte> payload(4);
   PeerFrame frame = Frame(1, 0, 3);
@@ -183,7 +182,7 @@ TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
 }
 
 // Why: a peer chooses the operation that a report names, and it is looked up here.
-TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
+TEST_F(OneCoreTest, ReportAboutUnknownRanksFailsTheGroupAndNothingElse) {
   v1::FailureReport report;
   Write(7, {FailureCode::kRankLost, 1, "gone"}, report);
   report.mutable_operation()->set_point_to_point(true);
@@ -192,9 +191,9 @@ TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
   EXPECT_EQ(core.Find(7)->failure().message, "gone");
 }
 
-// Why: a frame that is dropped is never sent again, so its operation would hang without a word;
-// exceeding the limit must be an error. Calls made here do not count.
-TEST_F(OneCoreTest, PeerFarAheadFailsTheGroupAndSaysSo) {
+// Why: a dropped frame is never resent, so its operation would hang silently; exceeding the limit must be an
+// error. Local calls do not count.
+TEST_F(OneCoreTest, PeerFarAheadFailsTheGroupWithAnError) {
   std::uint32_t tag = 0;
   for (; tag < 5000; ++tag) Submit(OperationKind::kReceive, tag);
   for (; !core.Find(7)->failed() && tag < 20'000; ++tag) {
@@ -230,7 +229,7 @@ class FailureTest : public testing::TestWithParam<Layout> {
   std::vector<std::vector<std::int32_t>> data;
 };
 
-TEST_P(FailureTest, MismatchTellsEveryRankWhatEachCalled) {
+TEST_P(FailureTest, MismatchReportsEveryRanksCallToAll) {
   for (const std::uint64_t count : {8u, 100'000u}) {
     SimulatedCluster fresh(GetParam().nodes, GetParam().ranks_per_node, 1);
     std::swap(cluster, fresh);
@@ -240,7 +239,7 @@ TEST_P(FailureTest, MismatchTellsEveryRankWhatEachCalled) {
     cluster.Run();
     ExpectAllFailed(FailureCode::kMismatch, "int32[" + std::to_string(count - 1) + "]", kNobody);
     ExpectAllFailed(FailureCode::kMismatch, "int32[" + std::to_string(count) + "]", kNobody);
-    // Latched: the next call fails at once, on every rank.
+    // The next call fails at once, on every rank.
     cluster.completions.clear();
     SubmitAll(0, cluster.size(), 4);
     ExpectAllFailed(FailureCode::kMismatch, "must call the same operations", kNobody);
@@ -271,7 +270,7 @@ TEST_P(FailureTest, RankLostReachesEveryOtherRankInAnOperation) {
 }
 
 TEST_P(FailureTest, LostNodeFailsOperationsInFlightAndReleasesTheirBuffers) {
-  if (GetParam().nodes == 1) return;  // There is no other node to lose.
+  if (GetParam().nodes == 1) return;  // No other node to lose.
   SubmitAll(0, cluster.size() - 1, 100'000);
   const int lost = cluster.node_of(cluster.size() - 1);
   cluster.LoseNode(lost);
@@ -295,9 +294,9 @@ TEST_P(FailureTest, CallThatNeedsARankThatHasLeftFailsAtOnce) {
   ExpectAllFailed(FailureCode::kRankLost, "has left group test", last);
 }
 
-// Why: what fails meets an operation that is under way in states that no test would think of.
-// How: after each number of steps a rank gives up, or its process ends, or the deadline passes.
-TEST_P(FailureTest, AtEveryMomentAllAreToldOnceAndNothingIsLeft) {
+// Why: failures meet operations in states that no test would think of.
+// How: after each number of steps a rank cancels, or its process ends, or the deadline passes.
+TEST_P(FailureTest, AtEveryMomentAllRanksAreAnsweredOnceAndNothingIsLeft) {
   for (const FailureCode code :
        {FailureCode::kCancelled, FailureCode::kRankLost, FailureCode::kDeadlineExceeded}) {
     bool is_over = false;
@@ -333,10 +332,10 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{4, 2}));
 
-// Why: a node that has had all that it needed for an operation may get a request for it from a rank
-// that calls another one. That is a mismatch, not a frame that fits nothing.
+// Why: a node that no longer needs an operation may get a request for it from a rank that calls another one.
+// That is a mismatch, not a frame that fits nothing.
 // How: the root scatters and is done; rank 2 sums instead, in many schedules.
-TEST(CollectivesTest, FramesOfAnotherCallThanTheOneThatIsOverAreAMismatch) {
+TEST(CollectivesTest, FramesOfAnotherCallThanTheFinishedOneAreAMismatch) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     SimulatedCluster cluster(3, 1, seed);
     std::int32_t in[3] = {1, 2, 3};
@@ -353,11 +352,11 @@ TEST(CollectivesTest, FramesOfAnotherCallThanTheOneThatIsOverAreAMismatch) {
   }
 }
 
-// Why: where each rank waits for a message of another call, or of another rank, no rank ever sees a
-// call that differs from its own; a deadline alone would not say what was wrong.
-// How: a seed of the simulator found it. Rank 3 waits for halves that are never sent, and the root
-// for what 3 would have sent; the others have sent theirs and finished.
-TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
+// Why: if each rank waits for a message of another call or rank, no rank ever sees a different call; a
+// deadline alone would not explain the failure.
+// How: rank 3 waits for halves that are never sent, and the root for what 3 would have sent; the others have
+// sent theirs and finished. A seed of the simulator found it.
+TEST(CollectivesTest, CallsThatNeverMatchAreAMismatchAtTheirDeadline) {
   SimulatedCluster cluster(6, 1, 1);
   std::int32_t in = 1, out[6] = {};
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
@@ -377,8 +376,8 @@ TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
   }
 }
 
-// Why: in an all_to_all_v each rank calls something else, and that is right.
-TEST(CollectivesTest, RanksWithTablesOfTheirOwnAreNoMismatchAtTheirDeadline) {
+// Why: in an all_to_all_v each rank's call differs, and that is right.
+TEST(CollectivesTest, DifferentTablesAreNoMismatchAtTheirDeadline) {
   SimulatedCluster cluster(3, 1, 1);
   std::int32_t in[3] = {}, out[3] = {};
   const std::uint64_t tables[2][6] = {{1, 0, 1, 1, 1, 0}, {1, 0, 0, 0, 0, 0}};
@@ -422,7 +421,7 @@ TEST(CollectivesTest, BadArgumentsAreRefusedAndChangeNothing) {
   EXPECT_EQ(value[1], 3);
 }
 
-// Why: a peer's daemon is not trusted either.
+// Why: a peer's daemon is not trusted.
 // How: frames that fit nothing are reported as such and change nothing.
 TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
   SimulatedCluster cluster(2, 1, 1);
@@ -441,7 +440,7 @@ TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
   frame.key.destination_rank = 0;
   EXPECT_FALSE(core.OnGrant(peer, frame, 0));
   frame.key = {};
-  frame.key.group = 12345;  // Over, or never known: dropped.
+  frame.key.group = 12345;  // Removed, or never known: dropped.
   EXPECT_TRUE(core.OnEager(peer, frame, {}, 0));
   // More eager frames than credit.
   frame.key.group = SimulatedCluster::kGroup;

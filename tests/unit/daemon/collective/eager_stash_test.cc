@@ -1,4 +1,4 @@
-// Credit: it bounds the frames that were not asked for, and the bound must not become a hang.
+// Credit limits the frames that were not requested, and the limit must not become a hang.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::byte, 3> kPayload = {std::byte{1}, std::byte{2}, std::byte{3}};
 
-TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
+TEST(EagerStashTest, CreditRunsOutAndReturnsInLots) {
   EagerStash sender(2), receiver(2);
   constexpr std::uint32_t kLot = CreditOptions{}.lot();
   std::vector<std::int32_t> slots;
@@ -20,7 +20,7 @@ TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
   ASSERT_EQ(slots.size(), kEagerCredits);
   EXPECT_TRUE(receiver.Starved(0));
   for (std::uint32_t i = 0; i + 1 < kLot; ++i) EXPECT_EQ(receiver.Free(slots[i]), 0u);
-  // Freed but not yet given back: the sender still has none.
+  // Freed but not yet returned: the sender still has none.
   EXPECT_TRUE(receiver.Starved(0));
   EXPECT_EQ(receiver.Free(slots[kLot - 1]), kLot);
   EXPECT_FALSE(receiver.Starved(0));
@@ -28,7 +28,7 @@ TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
   EXPECT_TRUE(sender.TakeCredit(1));
 }
 
-// Why: the simulator runs with tiny credits; the smallest lot must still come back.
+// Why: the simulator runs with tiny credits; the smallest lot must still return.
 TEST(EagerStashTest, CreditMayBeOfAnySize) {
   for (const std::uint32_t each : {1u, 3u, 4u, 9u}) {
     const CreditOptions options{.each = each};
@@ -45,14 +45,14 @@ TEST(EagerStashTest, CreditMayBeOfAnySize) {
 }
 
 // Why: a peer that sends more than it may, or returns more than it had, is at fault.
-TEST(EagerStashTest, NoticesAPeerThatBreaksTheRules) {
+TEST(EagerStashTest, DetectsAPeerThatBreaksTheRules) {
   EagerStash stash(2);
   EXPECT_FALSE(stash.ReturnCredit(1, 1));
   for (std::uint32_t i = 0; i < kEagerCredits; ++i) ASSERT_GE(stash.Put(1, kPayload), 0);
   EXPECT_EQ(stash.Put(1, kPayload), -1);
   const std::vector<std::byte> long_one(kEagerBytes + 1);
   EXPECT_EQ(EagerStash(2).Put(1, long_one), -1);
-  EXPECT_EQ(stash.PutSolicited(1, kPayload), -1);  // It was not asked for.
+  EXPECT_EQ(stash.PutSolicited(1, kPayload), -1);  // Not solicited.
 }
 
 TEST(EagerStashTest, SolicitedFramesCostNoCredit) {
@@ -69,7 +69,7 @@ TEST(EagerStashTest, SolicitedFramesCostNoCredit) {
   EXPECT_TRUE(stash.Starved(1));
 }
 
-TEST(EagerStashTest, AskingIsBounded) {
+TEST(EagerStashTest, LimitsSolicitedFrames) {
   EagerStash stash(2);
   for (std::uint32_t i = 0; i < kSolicitedMax; ++i) ASSERT_TRUE(stash.Solicit());
   EXPECT_FALSE(stash.Solicit());

@@ -1,5 +1,4 @@
-// What an inquest concludes from its reports: which rank it names, and when a deadline was a
-// mismatch.
+// What an inquest concludes from its reports: which rank it names, and when a deadline was a mismatch.
 #include "daemon/collective/inquest.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +15,7 @@ using testing::Not;
 
 constexpr std::uint64_t kGroup = 7;
 
-// For a group of three nodes, one rank each, on rank 0's node.
+// For a group of three nodes with one rank each, on rank 0's node.
 class InquestTest : public testing::Test {
  protected:
   InquestTest()
@@ -34,7 +33,7 @@ class InquestTest : public testing::Test {
     its.set_own(own);
     return calls;
   }
-  // It waits in an earlier operation, if in any.
+  // The rank waits in an earlier operation, or in none.
   static RankCalls NotCalled(std::uint32_t rank, const std::string& earlier_call = {}) {
     RankCalls calls;
     v1::RankCall& its = *calls.Add();
@@ -60,7 +59,7 @@ class InquestTest : public testing::Test {
   Inquest inquest{layout, "test"};
 };
 
-TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
+TEST_F(InquestTest, ADeadlineNamesTheRankThatHasNotCalled) {
   Open("barrier");
   Report(1, "barrier");
   inquest.OnReport(2, Operation(2), NotCalled(2));
@@ -68,12 +67,12 @@ TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(verdict.rank, 2);
   EXPECT_THAT(verdict.message,
-              HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3). Look at "
+              HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3). Check "
                         "rank 2, or set"));
 }
 
-// Why: "look at that rank" where none was named.
-TEST_F(InquestTest, DataThatDoesNotComeIsThatOfTheRankThatThisNodeAwaits) {
+// Why: the message named no rank to check.
+TEST_F(InquestTest, MissingDataIsThatOfTheRankThatThisNodeAwaits) {
   for (const std::vector<std::uint32_t>& awaited : {std::vector<std::uint32_t>{1}, {}}) {
     SCOPED_TRACE(awaited.size());
     Inquest inquest(layout, "test");
@@ -85,8 +84,8 @@ TEST_F(InquestTest, DataThatDoesNotComeIsThatOfTheRankThatThisNodeAwaits) {
     EXPECT_EQ(inquest.verdict().rank, awaited.empty() ? kNoRank : 1);
     EXPECT_THAT(inquest.verdict().message,
                 HasSubstr(awaited.empty()
-                              ? "but the data did not come in time. Look at their nodes"
-                              : "but the data of rank 1 (b, pid 2) did not come in time. Look at "
+                              ? "but the data did not arrive in time. Check their nodes"
+                              : "but the data of rank 1 (b, pid 2) did not arrive in time. Check "
                                 "rank 1, or"));
   }
 }
@@ -117,7 +116,7 @@ TEST_F(InquestTest, AMismatchInAnEarlierOperationIsFoundFromTheLaterOne) {
   EXPECT_THAT(verdict.message, HasSubstr("rank 1 (b, pid 2) called reduce sum float64[1]"));
 }
 
-// Why: to be late in the same earlier operation is no mismatch, and who is waited for is named.
+// Why: being late in the same earlier operation is not a mismatch, and the awaited rank is named.
 TEST_F(InquestTest, RanksThatWaitInTheSameEarlierOperationAreLate) {
   Open("barrier");
   inquest.OnReport(1, Operation(2), NotCalled(1, "reduce sum float64[1]"));
@@ -127,7 +126,7 @@ TEST_F(InquestTest, RanksThatWaitInTheSameEarlierOperationAreLate) {
   EXPECT_EQ(verdict.rank, 1);
 }
 
-TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
+TEST_F(InquestTest, RankSpecificArgumentsAreNoMismatch) {
   Open("all_to_all_v int8", " sending [1]");
   Report(1, "all_to_all_v int8", " sending [2]");
   Report(2, Inquest::kFinished);
@@ -136,10 +135,9 @@ TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
   EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
 }
 
-// Why: a rank that has finished made the same call as the others, and one that is elsewhere may
-// still make it; and what differs by rank would make each rank a party of its own, and the culprit
-// one of many.
-TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
+// Why: a rank that has finished made the same call as the others, and one in another operation may still make
+// it. Rank-specific arguments would make each rank a party of its own, and the culprit one of many.
+TEST_F(InquestTest, TheCulpritIsAmongRanksWhoseCallsDiffer) {
   const GroupLayout six({{NumberedNode(1), "a", 1},
                          {NumberedNode(2), "b", 2},
                          {NumberedNode(3), "c", 3},
@@ -163,8 +161,8 @@ TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
                         "rank 5 (f, pid 6) has finished operation 3; operation 2 of group test."));
 }
 
-// Why: where tables do not match each other, people must see them.
-TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
+// Why: if tables do not match each other, users must see them.
+TEST_F(InquestTest, RankSpecificArgumentsAreReportedIfNothingElseDiffers) {
   inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2),
                Called(0, "all_to_all_v int8", " sending [1]"), 0);
   Report(1, "all_to_all_v int8", " sending [2]");
@@ -174,9 +172,9 @@ TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
                         "all_to_all_v int8 sending [2]; operation 2"));
 }
 
-// Why: where a cable is slow for all, several nodes find their deadlines over at once, each in its
-// current operation. Their calls differ without any fault.
-TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
+// Why: if a cable is slow for all, several nodes find their deadlines passed at once, each in its current
+// operation. Their calls differ without any fault.
+TEST_F(InquestTest, CallsOfAnotherOperationAreReportedWithItAndNotCompared) {
   Open("barrier");
   inquest.OnReport(1, Operation(1), Called(1, "all_reduce sum int32[1]"));
   Report(2, "barrier");
@@ -188,7 +186,7 @@ TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
                         "int32[1] in operation 1."));
 }
 
-TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
+TEST_F(InquestTest, RanksThatHaveNotCalledAreNamedBeforeRanksElsewhere) {
   Open("barrier");
   inquest.OnReport(1, Operation(1), Called(1, "barrier"));
   inquest.OnNodeLost(2);
@@ -199,9 +197,8 @@ TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
                         "(b, pid 2) called barrier in operation 1."));
 }
 
-// Why: a node whose ranks have made neither call is the likely culprit, whichever operation its
-// report is about.
-TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
+// Why: a node whose ranks have made neither call is the likely culprit, whichever operation its report names.
+TEST_F(InquestTest, RanksThatHaveNotCalledAnotherOperationAreNamed) {
   Open("barrier");
   inquest.OnReport(1, Operation(3), NotCalled(1));
   Report(2, "barrier");
@@ -211,8 +208,8 @@ TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
               HasSubstr("it still waits for rank 1 (b, pid 2) (it had not called operation 3)."));
 }
 
-// Why: all ranks that differ were named, but then the end was cut off, which says what to do.
-TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
+// Why: all ranks that differ were named, but the remedy at the end was cut off.
+TEST_F(InquestTest, TheRemedyIsReportedHoweverManyDiffer) {
   std::vector<Member> members;
   for (std::uint8_t i = 0; i < 40; ++i) {
     members.push_back({NumberedNode(i), "a-node-of-a-long-name-" + std::to_string(i), 10000u + i});
@@ -245,8 +242,8 @@ TEST(DescribeRanksTest, CountsTheLastOfMany) {
             "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
 }
 
-// Why: a node is believed about its own ranks only.
-TEST_F(InquestTest, ANodeSpeaksForItsOwnRanksOnly) {
+// Why: a node is only believed about its own ranks.
+TEST_F(InquestTest, ANodeReportsItsOwnRanksOnly) {
   Open("barrier");
   inquest.OnReport(1, Operation(2), Called(2, "all_reduce sum int32[1]"));
   EXPECT_FALSE(inquest.CloseIfDue(1)) << "the third has not reported";

@@ -1,7 +1,4 @@
-// An observer that checks the order that observers rely on: the moments of an operation's life come
-// in their order, each at its time, under any schedule that a test makes.
-//
-// Owner: a test's node. Thread: the test's. Memory: a map.
+// An observer that checks the order of an operation's events, under any schedule that a test makes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +19,7 @@ class LifeOrder final : public OperationObserver {
     EXPECT_FALSE(life.matched) << "called after it began";
     EXPECT_TRUE(life.ranks.insert(local.call.rank).second) << "called twice by one rank";
   }
-  void OnHeard(const Operation& operation, std::uint16_t, std::uint32_t) override {
+  void OnPeerFrame(const Operation& operation, std::uint16_t, std::uint32_t) override {
     EXPECT_TRUE(operation.in_use);
   }
   void OnMatched(const Operation& operation) override {
@@ -55,7 +52,7 @@ class LifeOrder final : public OperationObserver {
     EXPECT_FALSE(verdict.ok());
   }
 
-  // Operations that a rank here has called and that have not ended.
+  // Operations that a local rank has called and that have not ended.
   std::size_t live() const { return lives_.size(); }
 
  private:

@@ -1,6 +1,4 @@
-// One node with two ranks of a job (sessions 1 and 2, ranks 0 and 1), a third on another.
-//
-// Owner: a test. Thread: its own. Memory: the groups.
+// One node with two ranks of a job (sessions 1 and 2, ranks 0 and 1), a third on another node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +49,7 @@ class MembershipTest : public testing::Test {
       }
     }
   }
-  // 0 where the system does not say.
+  // 0 if the system does not report it.
   static std::uint64_t ResidentBytes() {
     std::ifstream file("/proc/self/statm");
     std::uint64_t total = 0;
@@ -60,7 +58,7 @@ class MembershipTest : public testing::Test {
     return resident * 4096;
   }
 
-  // No operation here is large enough to need any.
+  // No operation here needs any.
   class NoScratch final : public ScratchMemory {
    public:
     std::byte* Take(std::uint64_t) override { return nullptr; }

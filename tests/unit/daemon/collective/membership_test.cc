@@ -1,4 +1,4 @@
-// Processes join and leave groups in every order, and nothing is left of it.
+// Processes join and leave groups in every order, and nothing is left.
 #include "daemon/collective/membership.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ TEST_F(MembershipTest, SplitMakesAGroupThatTheOtherLocalRanksJoin) {
   EXPECT_EQ(Split(2, 50, {2, 0, 1}).code, FailureCode::kAlreadyExists);
 }
 
-TEST_F(MembershipTest, SplitsAreSplitAgainAndNamedByTheirWay) {
+TEST_F(MembershipTest, SplitsAreSplitAgainAndNamedByTheirPath) {
   ASSERT_TRUE(Split(1, 50, {0, 1}).ok());
   ASSERT_TRUE(Split(2, 50, {0, 1}).ok());
   ASSERT_TRUE(Split(2, 60, {1}, 50, "").ok());
@@ -37,7 +37,7 @@ TEST_F(MembershipTest, SplitsAreSplitAgainAndNamedByTheirWay) {
   EXPECT_EQ(membership.OriginOf(60)->job.name, "train");
 }
 
-TEST_F(MembershipTest, RefusesWhatIsNoSplitAndChangesNothing) {
+TEST_F(MembershipTest, RefusesAnInvalidSplitAndChangesNothing) {
   const auto refused = [&](SessionId session, std::vector<std::uint32_t> ranks,
                            const std::string& name, const std::string& text) {
     const Failure failure = Split(session, 50, std::move(ranks), kWorld, name);
@@ -68,8 +68,8 @@ TEST_F(MembershipTest, LimitsGroupsOfAProcess) {
   EXPECT_TRUE(Split(1, ++group, {0}).ok());
 }
 
-// Why: it is asked for every node that is remembered, at every tick, and a user may have thousands of groups;
-// so it is counted, not looked for, and the count must not drift.
+// Why: this is asked for every node at every tick, and a user may have thousands of groups. So it is counted,
+// and the count must not drift.
 TEST_F(MembershipTest, KnowsOnWhichNodesGroupsHaveRanks) {
   EXPECT_TRUE(core.HasRanksOn(self) && core.HasRanksOn(remote));
   EXPECT_FALSE(core.HasRanksOn(NumberedNode(3)));
@@ -85,8 +85,7 @@ TEST_F(MembershipTest, KnowsOnWhichNodesGroupsHaveRanks) {
   EXPECT_FALSE(core.HasRanksOn(remote) || core.HasRanksOn(self));
 }
 
-// Why: one user could take all groups of a node, by splitting on and on, and other users' jobs
-// would not form.
+// Why: one user could take all groups of a node by splitting, and other users' jobs would not form.
 TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {
   Collectives other_core{self, scratch};
   Membership limited(other_core, /*groups_per_user_max=*/2);
@@ -120,8 +119,8 @@ TEST_F(MembershipTest, AProcessThatEndsBeforeItsOwnSplitFailsTheGroup) {
   EXPECT_EQ(core.Find(50)->failure().rank, 1);
 }
 
-TEST_F(MembershipTest, AProcessThatHadGoneBeforeTheSplitFailsIt) {
-  // In an orderly way: the parent goes on as long as no rank needs this one.
+TEST_F(MembershipTest, AProcessThatHadLeftBeforeTheSplitFailsIt) {
+  // In an orderly way: the parent continues as long as no rank needs this one.
   membership.Release(2, kWorld, 0);
   ASSERT_TRUE(Split(1, 50, {0, 1}).ok());
   EXPECT_THAT(core.Find(50)->failure().message, HasSubstr("left group train before"));
@@ -137,7 +136,7 @@ TEST_F(MembershipTest, ARankThatIsLostInTheParentIsLostInItsSplits) {
   core.OnReport(remote, report, 0);
   membership.SpreadLoss(kWorld, 0);
   EXPECT_TRUE(core.Find(50)->failed());
-  EXPECT_EQ(core.Find(50)->failure().rank, 0);  // Its number in that group.
+  EXPECT_EQ(core.Find(50)->failure().rank, 0);  // Its rank in that group.
   EXPECT_THAT(core.Find(50)->failure().message, HasSubstr("its process ended"));
   EXPECT_TRUE(core.Find(60)->failed());
   EXPECT_EQ(core.Find(60)->failure().rank, 1);
@@ -158,7 +157,7 @@ TEST_F(MembershipTest, ReleaseBeforeTheOthersHaveSplitLeavesThemTheGroup) {
   EXPECT_THAT(membership.Release(2, 50, 0), IsEmpty());
 }
 
-TEST_F(MembershipTest, PlacesThatNobodyAskedForGoWithTheParent) {
+TEST_F(MembershipTest, PlacesThatWereNeverUsedLeaveWithTheParent) {
   ASSERT_TRUE(Split(1, 50, {0, 1}).ok());
   ASSERT_TRUE(Split(1, 60, {0, 1}, 50).ok());
   EXPECT_THAT(membership.Release(2, kWorld, 0), ElementsAre(kWorld, 50, 60));
@@ -169,7 +168,7 @@ TEST_F(MembershipTest, PlacesThatNobodyAskedForGoWithTheParent) {
   EXPECT_FALSE(membership.HasPlaces(2));
 }
 
-TEST_F(MembershipTest, WhatIsLeftOfAGroupKeepsItsOrderAndJob) {
+TEST_F(MembershipTest, TheRemainingRanksOfAGroupKeepTheirOrderAndJob) {
   membership.OnSessionEnded(1, "its process ended", 0);
   ASSERT_TRUE(membership.AddShrunk(80, kWorld, {1, 2}, {2, 0}, 0));
   EXPECT_EQ(core.Find(80)->name(), "train'");
@@ -181,8 +180,7 @@ TEST_F(MembershipTest, WhatIsLeftOfAGroupKeepsItsOrderAndJob) {
 }
 
 // Why: a job may make a group for every batch of a week.
-// How: split, one operation, release, by two ranks; tables and memory must be as after the first
-// thousand.
+// How: split, one operation, release, by two ranks; tables and memory must be as after the first thousand.
 TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   [[maybe_unused]] std::uint64_t resident_then = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
@@ -202,8 +200,8 @@ TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   EXPECT_EQ(membership.group_count(), 1u);
   EXPECT_EQ(core.Find(50'000), nullptr);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // A hundred bytes for each group would be ten megabytes. Sanitizers keep freed memory for a
-  // while, and look for leaks themselves.
+  // A hundred bytes per group would be ten megabytes. Sanitizers delay freeing memory, and find leaks
+  // themselves.
   EXPECT_LT(ResidentBytes(), resident_then + 4 * 1024 * 1024);
 #endif
 }

@@ -1,6 +1,4 @@
-// A node's id made from one number.
-//
-// Owner: a test. Thread: any.
+// A node id made from a number.
 #pragma once
 
 #include <cstdint>

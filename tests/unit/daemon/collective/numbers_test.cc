@@ -1,6 +1,5 @@
-// What mlxcomm.h promises about numbers, for whole operations: sums within the stated bound of a
-// float64 oracle for 2 to 64 ranks, the same bits on all ranks and from run to run, NaN and
-// infinities that arrive everywhere.
+// What mlxcomm.h promises about numbers, for whole operations: sums within the stated bound of a float64
+// oracle for 2 to 64 ranks, the same bits on all ranks and in every run, NaN and infinities on every rank.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -108,7 +107,7 @@ TEST_P(NumbersTest, SumsStayWithinTheStatedBoundAndAreTheSameBitsEverywhere) {
   }
 }
 
-// Element by element: NaN wherever any rank has one; infinities by the rules of arithmetic.
+// By element: NaN if any rank has one; infinities by the rules of arithmetic.
 TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -1,5 +1,4 @@
-// Operation x type x operator x plan x layout x count, whole and over several nodes,
-// against an oracle.
+// Operation x type x operator x plan x layout x count, on one and several nodes, against an oracle.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -73,7 +72,7 @@ class OperationsTest : public testing::TestWithParam<Setting> {
     return o;
   }
 
-  // Two at once, from different buffers, so that data of one must never end in the other.
+  // Two at once, from different buffers, so that data of one must never end up in the other.
   enum class InPlace { kNobody, kEverybody, kOddRanks };
   void Expect(const oracle::Operation& o, InPlace who = InPlace::kNobody) {
     const std::size_t width = DataTypeBytes(o.type);
@@ -152,8 +151,7 @@ TEST_P(OperationsTest, EveryTypeMoves) {
   }
 }
 
-// Why: each count is another mixture of empty blocks, eager frames, granted data and
-// chunks.
+// Why: each count is another mixture of empty blocks, eager frames, granted data and chunks.
 TEST_P(OperationsTest, EveryCountReducesAndMoves) {
   for (const std::uint64_t count : {0u, 1u, 2u, 3u, 4097u, 17'001u}) {
     const auto root = static_cast<std::uint32_t>(count % size());
@@ -185,9 +183,9 @@ TEST_P(OperationsTest, EveryRootServes) {
   }
 }
 
-// Why: a write over a buffer in place must wait for the very chunk that was sent from there, and
-// over several rails a later chunk may be acknowledged first. A node whose rank does not work in
-// place may begin steps sooner, and must still match those whose ranks do.
+// Why: a write over a buffer in place must wait for the very chunk that was sent from there, and over several
+// rails a later chunk may be acknowledged first. A node whose rank does not work in place may start steps
+// sooner, and must still match the others.
 TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
   for (const std::uint64_t count : {5u, 5000u, 70'001u, 100'001u}) {
     const DataType type = count > 100'000 ? DataType::kInt64 : DataType::kInt32;
@@ -203,7 +201,7 @@ TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
   }
 }
 
-TEST_P(OperationsTest, BarrierEndsOnlyWhenAllHaveCome) {
+TEST_P(OperationsTest, BarrierEndsOnlyWhenAllHaveCalled) {
   SimulatedCluster cluster(GetParam().layout.node_of_rank, 3);
   Call barrier;
   barrier.signature = {OperationKind::kBarrier, DataType::kFloat32, ReduceOperator::kNone, 0, 0,
@@ -221,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, OperationsTest, testing::ValuesIn(AllSettings(
 
 class LongOperationsTest : public OperationsTest {};
 
-// Why: long reductions are done in slices, and one is sent when another has come.
-// How: several of them, in bytes, which are the fewest to check.
+// Why: long reductions are done in slices, each sent when another has arrived.
+// How: several slices of bytes, the fewest to check.
 TEST_P(LongOperationsTest, AreDoneInSlices) {
   for (const InPlace who : {InPlace::kNobody, InPlace::kOddRanks}) {
     ASSERT_NO_FATAL_FAILURE(Expect(

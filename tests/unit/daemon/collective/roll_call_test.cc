@@ -1,5 +1,4 @@
-// Waits without a deadline of their own: they last as long as an awaited rank may still come, and
-// end when none will.
+// Waits without a deadline: they last as long as an awaited rank may still come, and end when none will.
 #include "daemon/collective/roll_call.h"
 
 #include <gmock/gmock.h>
@@ -56,9 +55,9 @@ class JudgeTest : public testing::Test {
   std::uint64_t now_ns = 0;
 };
 
-TEST_F(JudgeTest, WhoWaitsForNothingMayCome) {
-  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Works(2), Works(3)}), Prospect::kSomebodyMayCome);
-  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {3}), Works(3)}), Prospect::kSomebodyMayCome)
+TEST_F(JudgeTest, ARankThatWaitsForNothingMayCome) {
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Works(2), Works(3)}), Prospect::kMayCome);
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {3}), Works(3)}), Prospect::kMayCome)
       << "through another";
 }
 
@@ -73,48 +72,48 @@ TEST_F(JudgeTest, ACircleNeverEnds) {
   EXPECT_FALSE(roll_call.Judge({2}, kLong).all_send) << "rank 0 has posted a receive, and computes";
 }
 
-TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
+TEST_F(JudgeTest, ARankThatHasJustStartedToWaitMayCome) {
   v1::RankWait fresh = Waits(2, {0});
   fresh.set_waited_ms(kLong / 1'000'000 - 1);
-  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {fresh, Works(3)}), Prospect::kSomebodyMayCome);
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {fresh, Works(3)}), Prospect::kMayCome);
 }
 
 // Why: a stopped process does not come, whichever others may.
-TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
+TEST_F(JudgeTest, AStoppedRankIsNamed) {
   v1::RankWait stopped = Works(3);
   stopped.set_stopped(true);
-  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
-      << "for a moment only, perhaps";
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kMayCome)
+      << "it may be stopped only briefly";
   now_ns = kLong - 1;
-  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kMayCome)
       << "not for longer than operations last";
   now_ns = kLong;
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kStopped);
   EXPECT_EQ(roll_call.Judge({3}, kLong).rank, 3u);
   stopped.set_waits(true);
   stopped.add_awaited(2);
-  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kMayCome)
       << "it has called";
 }
 
-TEST_F(JudgeTest, WhoIsNotHeardOfMayCome) {
+TEST_F(JudgeTest, ARankThatIsNotReportedMayCome) {
   const std::uint64_t number = roll_call.Begin(All({Waits(0, {2}), Works(1)}), 0);
   EXPECT_FALSE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs - 1));
   EXPECT_TRUE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs));
-  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
+  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kMayCome);
   roll_call.OnAnswer(1, number, All({Waits(2, {0})}));  // Too late.
-  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
+  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kMayCome);
 }
 
 // Why: a node may lie about other nodes' ranks, or answer an old roll call.
-TEST_F(JudgeTest, ANodeSpeaksForItsOwnRanksAndTheCallThatItAnswers) {
+TEST_F(JudgeTest, ANodeReportsItsOwnRanksAndAnswersTheCurrentCall) {
   const std::uint64_t number = roll_call.Begin(All({Waits(0, {1}), Works(1)}), 0);
   roll_call.OnAnswer(1, number - 1, All({Waits(2, {0})}));
   EXPECT_FALSE(roll_call.CloseIfDue(0));
   roll_call.OnAnswer(1, number, All({Waits(1, {0}), Waits(9999, {0})}));
   EXPECT_TRUE(roll_call.CloseIfDue(0));
-  EXPECT_EQ(roll_call.Judge({1}, kLong).prospect, Prospect::kSomebodyMayCome);
-  EXPECT_EQ(roll_call.Judge({9999}, kLong).prospect, Prospect::kAllWait) << "a rank that is none";
+  EXPECT_EQ(roll_call.Judge({1}, kLong).prospect, Prospect::kMayCome);
+  EXPECT_EQ(roll_call.Judge({9999}, kLong).prospect, Prospect::kAllWait) << "an invalid rank";
 }
 
 Call ByLiveness(Call call) {
@@ -123,10 +122,10 @@ Call ByLiveness(Call call) {
   return call;
 }
 
-class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in all.
+class WaitTest : public testing::TestWithParam<int> {  // The number of nodes, for two ranks.
  protected:
   WaitTest() : cluster(GetParam(), 2 / GetParam(), 5) {}
-  // A rank that waits asks about it each minute.
+  // A waiting rank asks about it every minute.
   void Pass(int times, std::uint64_t ns) {
     for (int i = 0; i < times; ++i) {
       for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -158,7 +157,7 @@ TEST_P(WaitTest, LastsForAsLongAsTheOtherMayCome) {
   }
 }
 
-TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
+TEST_P(WaitTest, EndsIfBothWaitForWhatTheOtherNeverCalls) {
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
   send.peer_rank = 1;
   cluster.Submit(0, send);
@@ -171,11 +170,11 @@ TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
     ASSERT_EQ(cluster.completions[session].size(), 1u) << "rank " << session - 1 << " hangs";
     const Failure& failure = cluster.completions[session][0].failure;
     EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded) << failure.message;
-    EXPECT_THAT(failure.message, HasSubstr("all whom it waits for wait too"));
+    EXPECT_THAT(failure.message, HasSubstr("as do all ranks that it waits for"));
   }
 }
 
-// Why: all that send first and receive then wait for ever. Programs see it after two seconds, not when the
+// Why: ranks that all send first and then receive wait forever. Users see it after two seconds, not when the
 // wait fails after minutes.
 TEST_P(WaitTest, ACircleOfMessagesIsNamedWhileItLasts) {
   for (const std::uint32_t rank : {0u, 1u}) {
@@ -202,8 +201,8 @@ TEST_P(WaitTest, ACircleOfMessagesIsNamedWhileItLasts) {
   EXPECT_TRUE(cluster.completions[1].empty() && cluster.completions[2].empty());
 }
 
-// Why: the rank of a send that has gone on computes; `status` blamed its receiver for holding it up.
-TEST_P(WaitTest, ASendThatNobodyAsksAboutIsNoWait) {
+// Why: the rank of a send that is no longer awaited computes; `status` blamed its receiver for holding it up.
+TEST_P(WaitTest, ASendThatItsProcessDoesNotAskAboutIsNoWait) {
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
   send.peer_rank = 1;
   cluster.Submit(0, send);
@@ -213,10 +212,10 @@ TEST_P(WaitTest, ASendThatNobodyAsksAboutIsNoWait) {
   EXPECT_FALSE(group.Activity(cluster.now_ns + 4 * kLong)[0].busy);
 }
 
-// Why: a message waits for its other end, whichever other ranks live on that node.
-TEST(MessageWaitTest, IsForTheOtherEndAlone) {
+// Why: a message waits for its other end, whichever other ranks are on that node.
+TEST(MessageWaitTest, IsForTheOtherEndOnly) {
   SimulatedCluster cluster({0, 1, 1}, 5);
-  cluster.stopped.insert(102);  // Rank 2's process, beside rank 1's.
+  cluster.stopped.insert(102);  // Rank 2's process, on rank 1's node.
   std::int32_t out[4] = {};
   Call receive = ByLiveness(Plain(OperationKind::kReceive, nullptr, out, 4));
   receive.peer_rank = 1;
@@ -231,7 +230,7 @@ TEST(MessageWaitTest, IsForTheOtherEndAlone) {
   EXPECT_TRUE(cluster.completions[1].empty());
 }
 
-TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
+TEST_P(WaitTest, EndsIfTheOtherIsStopped) {
   cluster.stopped.insert(101);  // Rank 1's process.
   cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
   cluster.Run();
@@ -244,7 +243,7 @@ TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
 }
 
 // Why: one of its threads computes, and will make the call that the other waits for.
-TEST_P(WaitTest, LastsWhereTheOtherHasSomethingInFlightAndDoesNotWait) {
+TEST_P(WaitTest, LastsIfTheOtherHasAnOperationInFlightAndDoesNotWait) {
   awake = 1;
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
   send.peer_rank = 0;

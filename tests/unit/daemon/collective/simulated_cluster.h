@@ -1,7 +1,5 @@
-// Several daemons' collective cores in one thread, joined by queues that a seeded schedule empties:
-// tests run whole operations without sockets.
-//
-// Owner: a test. Thread: its own. Memory: frames in std::vector.
+// Several daemons' collective cores in one thread, connected by queues with a seeded schedule: tests run
+// whole operations without sockets.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +31,7 @@ class SimulatedCluster {
 
   SimulatedCluster(int nodes, int ranks_per_node, std::uint32_t seed)
       : SimulatedCluster(InOrder(nodes, ranks_per_node), seed) {}
-  // By rank: its node, numbered from 0 without a gap.
+  // By rank: its node, numbered from 0 without gaps.
   SimulatedCluster(const std::vector<int>& node_of_rank, std::uint32_t seed) : random_(seed) {
     const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
     const IsStoppedCheck check = [this](std::uint64_t pid) { return stopped.contains(pid); };
@@ -49,7 +47,7 @@ class SimulatedCluster {
     return used;
   }
 
-  // Counts, so that a test notices memory that does not come back.
+  // Counts, so that a test notices leaked memory.
   class CountedScratch final : public ScratchMemory {
    public:
     std::byte* Take(std::uint64_t bytes) override {
@@ -77,8 +75,8 @@ class SimulatedCluster {
   // By session (= rank + 1), in order.
   std::map<SessionId, std::vector<Completion>> completions;
   std::uint64_t violations = 0;
-  // As with several rails: data comes in any order, and is read when it goes out, which may be long
-  // after the request to send it.
+  // As with several rails: data arrives in any order, and is read when it is sent, which may be long after
+  // the request.
   bool several_rails = false;
   std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
 
@@ -86,14 +84,14 @@ class SimulatedCluster {
     call.rank = rank;
     call.session = rank + 1;
     if (call.timeout_ns == 0) call.timeout_ns = 1'000'000'000;
-    // Without a value there is room for everything.
+    // Unlimited without a value.
     if (call.input_bytes_available == 0) call.input_bytes_available = std::uint64_t{1} << 40;
     if (call.output_bytes_available == 0) call.output_bytes_available = std::uint64_t{1} << 40;
     core(node_of(rank)).Submit(kGroup, call, now_ns);
     Carry(node_of(rank));
   }
 
-  // Runs until there is nothing to do, in a random order of what is possible.
+  // Runs until there is nothing to do, in a random order.
   void Run() {
     while (RunOne()) {
     }
@@ -125,12 +123,12 @@ class SimulatedCluster {
       Carry(static_cast<int>(i));
     }
   }
-  // After a call into core(node) made by the test itself.
+  // Call this after a direct call into core(node).
   void Carry(int node) { Execute(node); }
 
   bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
   CountedScratch& scratch(int node) { return nodes_[static_cast<std::size_t>(node)]->scratch; }
-  // Does one of the things that can happen next; false: there is none.
+  // Does one of the possible things; returns false if there is none.
   bool RunOne() {
     Wire picked;
     if (!Pick(picked)) return false;
@@ -197,12 +195,12 @@ class SimulatedCluster {
     LifeOrder lives;
     Collectives core;
     std::deque<std::uint64_t> work;  // Cookies of local work still to be "done".
-    // By sender, as a link has it: tags are unique between two nodes only.
+    // By sender, as in a link: tags are unique between two nodes only.
     std::map<std::tuple<NodeId, OperationKey, std::uint16_t>, Posted> posted;
     std::deque<std::pair<NodeId, OperationKey>> withdrawn;
   };
 
-  // (from, to); to == from: local work. Each that has something is there once.
+  // (from, to); to == from: local work. Each non-empty queue is there once.
   using Wire = std::pair<int, int>;
 
   bool HasSomething(const Wire& wire) {
@@ -213,7 +211,7 @@ class SimulatedCluster {
   void Note(const Wire& wire) {
     if (noted_.insert(wire).second) busy_.push_back(wire);
   }
-  // A random one of those that have something; false: there is none.
+  // A random one of these; false: there is none.
   bool Pick(Wire& wire) {
     while (!busy_.empty()) {
       const std::size_t index = random_() % busy_.size();

@@ -1,7 +1,7 @@
-// Why: a plan that is wrong for one layout or one length is a hang or a wrong number in a user's
-// training, and no run of a few examples finds it.
-// How: every kind by every plan on every shape of group, for the lengths at which something
-// changes, proved by the verifier.
+// Why: a plan that is wrong for one layout or length is a hang or a wrong number in a user's training, and no
+// few examples find it.
+// How: every kind by every plan on every shape of group, for the lengths at which something changes, proved
+// by the verifier.
 
 #include <algorithm>
 #include <map>
@@ -30,8 +30,8 @@ std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
   return plans;
 }
 
-// Nothing, one, two, fewer than ranks, odd, around the eager size, the largest number of eager
-// parts, and chunks with a short last one.
+// Zero, one, two, fewer than ranks, odd, around the eager size, the largest number of eager parts, and chunks
+// with a short last one.
 constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 16384, 3 * 256 * 1024 + 77};
 
 class AllPlansTest
@@ -72,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
                                           testing::ValuesIn(AllShapes())),
                          NameOf);
 
-// Why: with more nodes than a step has sources exchange is no longer offered, credit gets scarce,
-// and rings and trees are deep.
+// Why: with more nodes than a step has sources, exchange is not offered, credit gets scarce, and rings and
+// trees are deep.
 // How: few elements, because the number of steps matters here.
 TEST(AllPlansTest, AreProvedForLargeGroups) {
   for (const GroupShape& shape : {EvenShape(65, 1), EvenShape(16, 4)}) {
@@ -89,12 +89,11 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
   }
 }
 
-// Why: long reductions are done in slices, which use scratch memory in turns; where links answer
-// slowly more of them are under way, and where blocks are large they have no scratch memory. Each
-// node may do it differently.
-// How: the steps of long operations, with little data: an odd count in blocks that are just no
-// longer eager. With 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1
-// ms; with 4 GiB the blocks are too large for scratch memory.
+// Why: long reductions are done in slices, which share scratch memory. With slow links more of them are under
+// way, and large blocks have no scratch memory. Each node may do it differently.
+// How: the steps of long operations, with little data: an odd count in blocks just above the eager size. With
+// 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; with 4 GiB the blocks
+// are too large for scratch memory.
 TEST(AllPlansTest, AreProvedForManySlices) {
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
@@ -125,7 +124,7 @@ TEST(AllPlansTest, AreProvedForManySlices) {
 
 // Why: a proof with little data does not notice blocks of the real size that overlap.
 // How: any two blocks that steps write in scratch memory are the same or disjoint, to the byte.
-TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
+TEST(AllPlansTest, BlocksInScratchMemoryDoNotOverlap) {
   for (const GroupShape& shape : {EvenShape(3, 1), EvenShape(4, 1), EvenShape(8, 1)}) {
     for (const std::uint64_t bytes : {9u << 20, (64u << 20) + 308, (100u << 20) + 4}) {
       for (const std::uint64_t latency_ns : {10'000u, 100'000u}) {
@@ -152,9 +151,9 @@ TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
   }
 }
 
-// Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one
-// with scratch memory; a plan without it for another reason waits as long.
-// How: the slices whose receives wait for nothing, which are twice those under way.
+// Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one with scratch
+// memory; a plan without it for another reason waits as long.
+// How: counts the slices whose receives wait for nothing, which are twice those under way.
 TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
   WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
                                            PlanKind::kRing, std::uint64_t{4096} * 256 * 1024);
@@ -176,8 +175,8 @@ TEST(AllPlansTest, LongReductionsNeedLittleScratchMemory) {
   }
 }
 
-// Why: a grant costs a trip between nodes, which is more than these few messages cost.
-TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
+// Why: a grant costs a round trip between nodes, which is more than these few messages cost.
+TEST(AllPlansTest, ExchangeSlightlyMoreThanTheEagerSizeInEagerParts) {
   for (const auto& [bytes, parts] :
        {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u), std::pair(4 * kEagerBytes, 4u),
         std::pair(4 * kEagerBytes + 4, 1u)}) {
@@ -199,8 +198,8 @@ TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
   }
 }
 
-// A forced plan is used wherever the table has it; otherwise the cost model's choice.
-TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
+// A forced plan is used if it is offered, otherwise the cost model's choice.
+TEST(AllPlansTest, UseTheForcedPlanIfItIsOffered) {
   for (const GroupShape& shape : AllShapes()) {
     for (const OperationKind kind : kAllKinds) {
       for (const PlanKind forced : kAllPlans) {

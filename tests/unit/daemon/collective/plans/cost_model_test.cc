@@ -15,8 +15,8 @@ PlanKind Chosen(OperationKind kind, const GroupShape& shape, std::uint64_t count
   return MakePlans(operation).front().between_nodes;
 }
 
-// Why: small data costs round trips, large data costs bytes on the links; a choice that is wrong by
-// one algorithm costs several times the time.
+// Why: small data costs round trips, large data costs bytes on the links; a choice that is off by one
+// algorithm costs several times the time.
 TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
   for (const int nodes : {2, 3, 4, 5, 8}) {
     const GroupShape shape = EvenShape(nodes, 1);
@@ -33,15 +33,15 @@ TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
   }
 }
 
-// Where links answer quickly, sending to many one after the other costs the most.
-TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnQuickLinks) {
+// With a low latency, sending to many nodes one after the other costs the most.
+TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnFastLinks) {
   const LinkCosts quick{
       .latency_ns = 3'000, .bytes_per_second = 10'000'000'000, .links_per_node = 1};
   EXPECT_EQ(Chosen(OperationKind::kBroadcast, EvenShape(64, 1), 1, quick), PlanKind::kTree);
   EXPECT_EQ(Chosen(OperationKind::kBarrier, EvenShape(64, 1), 0, quick), PlanKind::kTree);
 }
 
-// Between the two, where latency and bytes both count.
+// In between, latency and bytes both count.
 TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
   const LinkCosts switched{
       .latency_ns = 50'000, .bytes_per_second = 4'000'000'000, .links_per_node = 1};
@@ -50,7 +50,7 @@ TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
 }
 
 // Why: nodes that choose differently wait for messages that are never sent.
-// How: every node of groups of every shape; costs come from the group alone.
+// How: every node of groups of every shape; costs depend on the group only.
 TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   const LinkCosts costs[] = {{}, {1'000, 25'000'000'000, 1}, {200'000, 100'000'000, 7}};
   for (const GroupShape& shape : AllShapes()) {
@@ -69,8 +69,8 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   }
 }
 
-// Why: figures come from measurements, so from other hosts; a nonsensical one must not divide by
-// zero or wrap round into the cheapest plan.
+// Why: figures come from measurements on other hosts; a nonsensical one must not divide by zero or overflow
+// into the cheapest plan.
 TEST(CostModelTest, SurvivesNonsensicalFigures) {
   const LinkCosts nonsense[] = {{0, 0, 0},
                                 {UINT64_MAX, 1, UINT32_MAX},

@@ -1,4 +1,4 @@
-// Plans for much data: their steps are proved with less data, which has the same steps.
+// Plans for much data are proved with less data that has the same steps.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace mlxcomm::collective::large_plans_test {
 namespace {
 
-constexpr std::uint64_t kChunksMax = 64 * 1024;  // Of all steps, in a proof.
+constexpr std::uint64_t kChunksMax = 64 * 1024;  // Of all steps in a proof.
 
 std::uint64_t ChunkCountOf(const std::vector<Plan>& plans) {
   std::uint64_t chunks = 0;
@@ -22,7 +22,7 @@ std::uint64_t ChunkCountOf(const std::vector<Plan>& plans) {
   return chunks;
 }
 
-// Whether they differ only in lengths: a proof of one holds for both.
+// Whether they differ only in lengths, so that a proof of one holds for both.
 bool SameSteps(const Plan& a, const Plan& b) {
   if (a.steps.size() != b.steps.size() || a.after != b.after) return false;
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
@@ -35,7 +35,7 @@ bool SameSteps(const Plan& a, const Plan& b) {
         collective::IsEager(one.bytes) != collective::IsEager(other.bytes)) {
       return false;
     }
-    for (const std::int32_t before : a.AfterOf(one)) {  // Chunk by chunk, or as a whole.
+    for (const std::int32_t before : a.AfterOf(one)) {  // By chunk, or as a whole.
       const auto index = static_cast<std::size_t>(before);
       if ((a.steps[index].bytes == one.bytes) != (b.steps[index].bytes == other.bytes))
         return false;
@@ -44,8 +44,8 @@ bool SameSteps(const Plan& a, const Plan& b) {
   return true;
 }
 
-// How parts are cut depends on the count's remainder alone: less data with the same remainder, and
-// the slices and scratch memory of the whole, has the same steps.
+// Only the count's remainder decides how parts are divided: less data with the same remainder, and the slices
+// and scratch memory of the whole, has the same steps.
 std::uint64_t LessThan(std::uint64_t count, std::uint64_t whole, const WholeOperation& operation) {
   const int nodes = operation.LayoutAt(0).node_count();
   const std::uint64_t slices = SlicesOfRing(nodes, whole, operation.element_bytes()).count;
@@ -53,7 +53,7 @@ std::uint64_t LessThan(std::uint64_t count, std::uint64_t whole, const WholeOper
   return count / 2 / period * period + whole % period;
 }
 
-// Proves a plan for all data with as much as a proof can take. Returns that, in bytes.
+// Proves a plan for all data with the maximum that a proof can take. Returns that, in bytes.
 std::uint64_t Prove(const WholeOperation& operation, const std::string& what) {
   const std::uint64_t whole = operation.signature.count;
   const std::vector<Plan> all = MakePlans(operation);
@@ -85,7 +85,7 @@ std::uint64_t Prove(const WholeOperation& operation, const std::string& what) {
   return less.signature.count * less.element_bytes();
 }
 
-// Why: a proof costs time for each chunk, and a terabyte has millions.
+// Why: a proof costs time per chunk, and a terabyte has millions.
 TEST(LargePlansTest, AreProvedByFewerChunks) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 40, (std::uint64_t{1} << 38) + 20}) {
     for (const PlanKind plan :
@@ -100,10 +100,10 @@ TEST(LargePlansTest, AreProvedByFewerChunks) {
   }
 }
 
-// Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished
-// blocks have scratch memory; a proof for less data must not choose again.
+// Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished blocks have
+// scratch memory; a proof with less data must not choose again.
 // How: sizes and links at which less data would be handled differently.
-TEST(LargePlansTest, LongRingsAreProvedAsTheyAreDone) {
+TEST(LargePlansTest, LongRingsAreProvedAsTheyAreExecuted) {
   struct Case {
     int nodes;
     std::uint64_t gibibytes;

@@ -1,6 +1,4 @@
 // Whole operations for tests: groups of every shape, and calls of every kind on them.
-//
-// Owner: a test. Thread: its own. Memory: plain values.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +55,7 @@ inline std::vector<Member> MembersOf(const GroupShape& shape) {
   return members;
 }
 
-// Counts that differ from rank to rank; some are 0.
+// Counts that differ between ranks; some are 0.
 inline std::uint64_t VaryingCount(std::uint64_t count, std::uint64_t from, std::uint64_t to) {
   return count * ((from * 3 + to * 5) % 4) / 2;
 }
@@ -90,7 +88,7 @@ inline WholeOperation MakeOperation(const GroupShape& shape, OperationKind kind,
   return operation;
 }
 
-// recv is left out: with its send it is one operation.
+// Without recv: with its send it is one operation.
 inline const std::vector<OperationKind> kAllKinds = [] {
   std::vector<OperationKind> kinds;
   kOperations.ForEach([&](const OperationRow& row) {

@@ -1,5 +1,4 @@
-// Why: what a verifier does not notice, it proves. So each of its points is broken once in a plan
-// that was right.
+// Why: a verifier proves what it does not notice. So each of its checks is broken once in a correct plan.
 // How: the plans of one operation, one fault planted in them, and the words that name it.
 #include "tests/verify/plan_verifier.h"
 
@@ -26,7 +25,7 @@ struct Fault {
 };
 std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 
-// The step of this kind after as many as are skipped.
+// The step of this kind after skipping this many.
 Step& Find(Plan& plan, StepKind kind, std::size_t skip = 0) {
   for (Step& step : plan.steps) {
     if (step.kind == kind && skip-- == 0) return step;
@@ -35,11 +34,11 @@ Step& Find(Plan& plan, StepKind kind, std::size_t skip = 0) {
   return plan.steps.front();
 }
 
-// Drops the edges to all steps before it; those behind it stay.
+// Drops the edges to all earlier steps.
 void DropEdges(Step& step) { step.after_count = 0; }
 
 void Remove(Plan& plan, const Step& step) {
-  // Other steps name it by number, so it is removed by making it do nothing.
+  // Other steps refer to it by index, so it is replaced by one that does nothing.
   Step nothing;
   nothing.after_begin = step.after_begin;
   nothing.after_count = step.after_count;
@@ -98,7 +97,7 @@ std::vector<Fault> OrderFaults() {
          plans[0].after[static_cast<std::size_t>(at)] = 5;
        },
        "which is not an earlier one"},
-      // Each of two nodes grants its receive only when its own data has gone.
+      // Each of two nodes grants its receive only when its own data has been sent.
       {"crossed_grants", InPlace(AllReduce(2, 1, PlanKind::kExchange, kLarge)),
        [](auto& plans) {
          for (Plan& plan : plans) {
@@ -110,24 +109,24 @@ std::vector<Fault> OrderFaults() {
          }
        },
        "deadlock"},
-      // Forwarded before it has come.
+      // Forwarded before it has arrived.
       {"dropped_edge_of_a_forward", gather,
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kSend, 1)); }, "race"},
-      // The result arrives over the input that is still being sent.
+      // The result overwrites the input that is still being sent.
       {"dropped_edge_in_place", InPlace(ring),
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReceive)); }, "race"},
-      // Combined before the others' contributions have come.
+      // Combined before the others' contributions have arrived.
       {"dropped_edges_of_the_combination", AllReduce(4, 1, PlanKind::kExchange, 10),
        [](auto& plans) { DropEdges(plans[2].steps.back()); }, "race"},
-      // Forwarded with another length: chunks no longer go one after the other.
+      // Forwarded with another length: chunks no longer follow each other.
       {"chunks_out_of_step",
        MakeOperation(EvenShape(3, 1), OperationKind::kBroadcast, PlanKind::kRing, kLarge),
        [](auto& plans) { Find(plans[1], StepKind::kSend).source.offset += 400'000; }, "race"},
-      // A slot is used again while it is being sent.
+      // A slot is reused while it is being sent.
       {"slot_used_too_early",
        MakeOperation(EvenShape(8, 1), OperationKind::kReduceScatter, PlanKind::kRing, kLarge),
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReduceReceived, 3)); }, "race"},
-      // So is the scratch memory of a slice, by the fifth one.
+      // The fifth slice reuses a slice's scratch memory.
       {"slice_too_early", AllReduce(3, 1, PlanKind::kRing, kSlices),
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReduceReceived, 16)); }, "race"},
       {"nobody_waits", MakeOperation(EvenShape(3, 1), OperationKind::kBarrier, PlanKind::kTree, 0),
@@ -140,7 +139,7 @@ std::vector<Fault> OrderFaults() {
       {"starved_of_credit",
        MakeOperation(EvenShape(2, 20), OperationKind::kAllGather, PlanKind::kExchange, 10),
        [](auto& plans) {
-         // Each waits for the message before it, which may come behind it.
+         // Each waits for the message before it, which may follow it.
          std::int32_t last = Step::kNone;
          for (Step& step : plans[1].steps) {
            if (step.kind != StepKind::kReceive) continue;
@@ -160,7 +159,7 @@ std::vector<Fault> ResultFaults() {
   const WholeOperation ring = AllReduce(3, 1, PlanKind::kRing, 300);
   const WholeOperation exchange = AllReduce(3, 1, PlanKind::kExchange, 300);
   return {
-      // What came is reduced a second time.
+      // The received data is reduced a second time.
       {"doubled_contribution", exchange,
        [](auto& plans) {
          Step& combine = plans[0].steps.back();
@@ -240,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Pairing, PlanVerifierTest, testing::ValuesIn(PairingFau
 INSTANTIATE_TEST_SUITE_P(Order, PlanVerifierTest, testing::ValuesIn(OrderFaults()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Result, PlanVerifierTest, testing::ValuesIn(ResultFaults()), NameOf);
 
-// The report of a plan that is right.
+// The report of a correct plan.
 TEST(PlanReportTest, CountsBytesOnLinks) {
   const WholeOperation operation = AllReduce(2, 2, PlanKind::kRing, 1000);
   const auto report = VerifyPlans(operation, MakePlans(operation));

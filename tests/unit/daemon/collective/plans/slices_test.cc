@@ -1,5 +1,5 @@
-// Why: nodes that cut an operation differently wait for each other for ever, and too few slices for
-// a cable's length leave it idle.
+// Why: nodes that divide an operation differently wait for each other forever, and too few slices for a
+// cable's length leave it idle.
 #include "daemon/collective/plans/slices.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ TEST(SlicesTest, CoverAllElementsOnce) {
   EXPECT_EQ(next, elements);
 }
 
-// A proof uses less data, and needs as many slices as all of it has.
-TEST(SlicesTest, AreAsManyAsOfWhatTheyAreChosenFor) {
+// A proof uses less data, and needs as many slices as the whole.
+TEST(SlicesTest, AreAsManyAsForTheChosenCount) {
   const Slices all = OfFloats(4, 64 * kMiB);
   const Slices less = SlicesOfRing(4, kMiB, sizeof(float), 64 * kMiB / sizeof(float));
   EXPECT_EQ(less.count, all.count);
@@ -62,9 +62,9 @@ TEST(SlicesTest, StayFewInLargeGroupsAndOperations) {
   }
 }
 
-// The slices under way must last until more can come, or the cable is idle: longer where the link
-// answers slowly, and in place, where the second pass waits for an acknowledgement.
-TEST(SlicesTest, MoreAreUnderWayWhereLinksAreSlowToAnswer) {
+// The slices under way must last until more can arrive, or the cable is idle: longer with a high latency, and
+// in place, where the second pass waits for an acknowledgement.
+TEST(SlicesTest, MoreAreUnderWayWithAHighLatency) {
   const Slices slices = OfFloats(4, 64 * kMiB);
   const auto under_way = [&](std::uint64_t latency_ns, std::uint64_t bytes_per_second) {
     return slices.Window({latency_ns, bytes_per_second, 2}, /*in_place=*/false);
@@ -74,7 +74,7 @@ TEST(SlicesTest, MoreAreUnderWayWhereLinksAreSlowToAnswer) {
   EXPECT_EQ(under_way(60'000, 10'000'000'000), 6u);
   EXPECT_GT(under_way(1'000'000, 1'250'000'000), 10u);
   EXPECT_EQ(slices.Window({10'000, 10'000'000'000, 2}, /*in_place=*/true), 5u);
-  // With any figures there is a bound; and no more than there are.
+  // With any figures there is a limit; and no more than there are.
   EXPECT_EQ(under_way(UINT64_MAX, UINT64_MAX), 24u);
   EXPECT_EQ(OfFloats(2, 4).Window({UINT64_MAX, UINT64_MAX, 2}, false), 1u);
 }
