@@ -1,10 +1,10 @@
 #include "daemon/reduce/row.h"
-// Before every header of Highway.
+// Before every Highway header.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/reduce/floating_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-// Highway's headers come after it, so that they are included again for each target.
+// Highway's headers follow it, so that they are included again for each target.
 #include "daemon/reduce/loops-inl.h"
 #include "hwy/highway.h"
 
@@ -22,11 +22,11 @@ void CombineReals(ReduceOperator op, const Row& row) {
     case ReduceOperator::kMean: return CombineRow<Format, MeanOperator>(row);
     case ReduceOperator::kNone:
     case ReduceOperator::kAnd:
-    case ReduceOperator::kOr: return;  // Combine has refused them.
+    case ReduceOperator::kOr: return;  // Combine rejects them.
   }
 }
 
-// For a sum and a mean, the two parts are separate numbers.
+// Sums and means treat the two parts as separate numbers.
 void CombineComplex(ReduceOperator op, const Row& row) {
   if (op == ReduceOperator::kProduct) {
     return CombineRow<Complex64Format, ComplexProductOperator>(row);

@@ -1,8 +1,7 @@
-// How the elements of a type are loaded into lanes and stored from them, once for each
-// SIMD target (included again and again by hwy/foreach_target.h, hence no #pragma once).
+// How a type's elements are loaded into lanes and stored; included once per SIMD target.
 //
-// A Format has Stored (an element in memory), Vector (the lanes in which elements are combined),
-// Count (elements in a Vector), Load and Store; where kStreams is true, Stream.
+// A Format has Stored (an element in memory), Vector (the lanes in which elements are combined), Count
+// (elements in a Vector), Load and Store; if kStreams is true, also Stream.
 #if defined(MLXCOMM_REDUCE_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_FORMATS_INL_H_
 #undef MLXCOMM_REDUCE_FORMATS_INL_H_
@@ -20,7 +19,6 @@ namespace mlxcomm::reduce {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Combined in the type they are stored in.
 template <typename Element>
 struct PlainFormat {
   using Stored = Element;
@@ -34,7 +32,7 @@ struct PlainFormat {
   static HWY_INLINE void Stream(Vector v, Stored* to) { hn::Stream(v, Tag(), to); }
 };
 
-// Any byte other than 0 counts as true, as in C++, and is stored as 1.
+// Any byte other than 0 is true, as in C++, and is stored as 1.
 struct BoolFormat : PlainFormat<std::uint8_t> {
   static HWY_INLINE Vector Load(const Stored* from) {
     return hn::Min(hn::LoadU(Tag(), from), hn::Set(Tag(), 1));
@@ -46,7 +44,7 @@ struct Complex64 {
   float imaginary;
 };
 
-// Real and imaginary parts in separate vectors: only a product and an order need that.
+// Real and imaginary parts in separate vectors, which only products and orders need.
 struct Complex64Format {
   using Stored = Complex64;
   using Tag = hn::ScalableTag<float>;
@@ -67,8 +65,7 @@ struct Complex64Format {
   }
 };
 
-// 16 bits in memory, combined in float32. The tests do the same with integers, one element at a
-// time.
+// 16 bits in memory, combined in float32.
 struct HalfFormat {
   using Stored = std::uint16_t;
   using Tag = hn::ScalableTag<float>;
@@ -77,8 +74,7 @@ struct HalfFormat {
   using Halves = hn::Vec<HalfTag>;
   using WordTag = hn::Rebind<std::uint32_t, Tag>;
   using Words = hn::Vec<WordTag>;
-  // Highway streams 16 bytes even where a vector has fewer, which would overwrite the bytes behind
-  // it.
+  // Highway streams 16 bytes even if a vector has fewer, which would overwrite the bytes after it.
   static constexpr bool kStreams = hn::MaxLanes(HalfTag()) * sizeof(Stored) >= 16;
   static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
   static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
@@ -87,7 +83,7 @@ struct HalfFormat {
   static HWY_INLINE Words LoadWords(const Stored* from) {
     return hn::PromoteTo(WordTag(), hn::LoadU(HalfTag(), from));
   }
-  // Every word is below 2^16: as signed numbers they demote without saturating.
+  // Every word is below 2^16, so as signed numbers they demote without saturating.
   static HWY_INLINE Halves DemoteWords(Words words) {
     const hn::Rebind<std::int32_t, Tag> signed_words;
     const hn::Rebind<std::int16_t, Tag> signed_halves;
@@ -114,8 +110,7 @@ struct Bfloat16Format : HalfFormat {
 };
 
 struct Float16Format : HalfFormat {
-// Where the machine itself converts, it rounds to nearest even and keeps subnormals; Highway's
-// emulation elsewhere does not promise that.
+// The machine's conversion rounds to nearest even and keeps subnormals, unlike Highway's emulation.
 #if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
   static HWY_INLINE Vector Load(const Stored* from) {
     const hn::Rebind<hwy::float16_t, Tag> halves;
@@ -129,7 +124,7 @@ struct Float16Format : HalfFormat {
   static HWY_INLINE Vector Load(const Stored* from) {
     const auto words = LoadWords(from);
     const auto magnitude = hn::And(words, Word(0x7fff));
-    // As a float32 it is 2^112 times too small, subnormals included.
+    // As a float32 it is 2^112 times too small, also if subnormal.
     const auto scaled =
         hn::Mul(hn::BitCast(Tag(), hn::ShiftLeft<13>(magnitude)), hn::Set(Tag(), 0x1p112f));
     const auto infinite = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7bff)), Word(0x7f800000));

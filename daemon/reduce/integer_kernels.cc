@@ -1,12 +1,12 @@
 #include "daemon/reduce/row.h"
-// Before every header of Highway.
+// Before every Highway header.
 
 #include <cstdint>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/reduce/integer_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-// Highway's headers come after it, so that they are included again for each target.
+// Highway's headers follow it, so that they are included again for each target.
 #include "daemon/reduce/loops-inl.h"
 #include "hwy/highway.h"
 
@@ -23,7 +23,7 @@ void CombineBools(ReduceOperator op, const Row& row) {
   }
 }
 
-// Operators for which signed and unsigned lanes are the same.
+// For operators that treat signed and unsigned lanes alike.
 template <typename Operator>
 void CombineUnsigned(DataType type, const Row& row) {
   switch (DataTypeBytes(type)) {
@@ -45,7 +45,7 @@ void CombineOrdered(DataType type, const Row& row) {
   }
 }
 
-// For bitwise operators a row is bytes, whatever the type.
+// Bitwise operators treat a row as bytes, whatever the type.
 template <typename Operator>
 void CombineBits(DataType type, const Row& row) {
   CombineRow<PlainFormat<std::uint8_t>, Operator>(InParts(row, DataTypeBytes(type)));
@@ -61,7 +61,7 @@ void CombineIntegersOnTarget(DataType type, ReduceOperator op, const Row& row) {
     case ReduceOperator::kAnd: return CombineBits<AndOperator>(type, row);
     case ReduceOperator::kOr: return CombineBits<OrOperator>(type, row);
     case ReduceOperator::kNone:
-    case ReduceOperator::kMean: return;  // Combine has refused them.
+    case ReduceOperator::kMean: return;  // Combine rejects them.
   }
 }
 

@@ -31,14 +31,14 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
              Stores stores) {
   if (elements == 0) return;
   if (input_count == 1 && reduction.divisor == 1) {
-    // A copy moves bits, not numbers, and the C library knows which stores are best for it.
+    // The C library knows the best stores for a copy.
     for (std::size_t k = 0; k < output_count; ++k) {
       if (outputs[k] == inputs[0]) continue;
       std::memcpy(outputs[k], inputs[0], elements * DataTypeBytes(reduction.type));
     }
     return;
   }
-  // The request was checked when it came in: here it can only be our own bug.
+  // Requests are checked earlier.
   MLXCOMM_INVARIANT(input_count > 0 && IsWellFormed(reduction));
   const Row row{inputs,
                 input_count,
@@ -47,7 +47,7 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
                 elements,
                 reduction.divisor,
                 stores == Stores::kNonTemporal};
-  // Dividing by 1 takes time and changes nothing.
+  // Skips a division by 1.
   const bool sums = reduction.op == ReduceOperator::kMean && reduction.divisor == 1;
   const ReduceOperator op = sums ? ReduceOperator::kSum : reduction.op;
   if (stores == Stores::kWholeLines && CanStoreWholeLines(reduction.type, row)) {

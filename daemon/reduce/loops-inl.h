@@ -1,10 +1,9 @@
-// The loop over a row for a Format and an Operator, once for each SIMD target.
+// The loop over a row for a Format and an Operator; compiled once per SIMD target.
 //
 //   |··■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector;
-//                             where stores have to be aligned, also the first few
+//                             if stores must be aligned, also the first few
 //
-// These few go through the same lanes as the others, so an element's bits do not depend on its
-// place, and no operator has a scalar twin that could differ.
+// These few use the same lanes as the others, so an element's bits do not depend on its position.
 #if defined(MLXCOMM_REDUCE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_LOOPS_INL_H_
 #undef MLXCOMM_REDUCE_LOOPS_INL_H_
@@ -31,7 +30,6 @@ HWY_INLINE Stored* OutputOf(const Row& row, std::size_t k) {
   return reinterpret_cast<Stored*>(row.outputs[k]);
 }
 
-// The start of a vector in each input: at an element of the row.
 template <typename Stored>
 struct WholeVector {
   std::size_t first;
@@ -40,7 +38,7 @@ struct WholeVector {
   }
 };
 
-// Elements too few for a vector; the other lanes are zero.
+// Too few elements for a vector; the other lanes are zero.
 template <typename Stored>
 struct PaddedVector {
   Stored* lanes;
@@ -82,8 +80,7 @@ void CombineFew(const Row& row, std::size_t first, std::size_t count) {
   }
 }
 
-// Streaming stores need vector alignment of every output: the number of elements before it. False:
-// it differs between the outputs.
+// Streaming stores need aligned outputs. Sets `first` to the elements before that; false: outputs differ.
 template <typename Format>
 bool FindAligned(const Row& row, std::size_t& first) {
   using Stored = typename Format::Stored;
@@ -107,9 +104,8 @@ HWY_INLINE void Put(typename Format::Vector v, typename Format::Stored* to) {
   }
 }
 
-// Four vectors of an input, then of the next: this gives four loads and four stores in a row to
-// adjacent lines, and one pass over the lists of buffers for all of them. From element i on;
-// returns the index behind the last.
+// Processes four vectors of an input, then of the next: four adjacent loads and stores each, and one pass
+// over the lists of buffers for all. Starts at element i; returns the index after the last.
 template <typename Format, typename Operator, bool kPastCache>
 HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   using Stored = typename Format::Stored;
@@ -143,7 +139,7 @@ HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   return i;
 }
 
-// Starts at an element from which every output is aligned, if it goes past the cache.
+// Every output must be aligned at `first` if stores bypass the cache.
 template <typename Format, typename Operator, bool kPastCache>
 HWY_INLINE void CombineFrom(const Row& row, std::size_t first) {
   using Stored = typename Format::Stored;
@@ -171,7 +167,7 @@ void CombineRow(const Row& row) {
   CombineFrom<Format, Operator, false>(row, 0);
 }
 
-// The same bytes as elements, `parts` of which make one of the row's.
+// The same bytes, with `parts` elements for each of the row's.
 HWY_INLINE Row InParts(const Row& row, std::size_t parts) {
   Row whole = row;
   whole.elements *= parts;

@@ -1,6 +1,4 @@
-// What is done with two vectors of lanes, once for each SIMD target.
-//
-// An Operator has Apply; kDivides means that the combined value is divided at the end.
+// Operators combine two vectors of lanes; included once per SIMD target. kDivides: divides at the end.
 #if defined(MLXCOMM_REDUCE_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_OPERATORS_INL_H_
 #undef MLXCOMM_REDUCE_OPERATORS_INL_H_
@@ -24,7 +22,7 @@ struct PlainOperator {
   static constexpr bool kDivides = false;
 };
 
-// Integers: as unsigned lanes, which wrap; the bits are those of signed ones.
+// Integers use unsigned lanes, which wrap; the bits are those of signed ones.
 struct SumOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {
@@ -39,7 +37,7 @@ struct MeanOperator : SumOperator {
 struct ProductOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {
-    constexpr bool is_alone = HWY_TARGET == HWY_SCALAR;  // One lane, whatever its size.
+    constexpr bool is_alone = HWY_TARGET == HWY_SCALAR;  // One lane of any size.
     if constexpr (sizeof(hn::TFromV<V>) == 1 && !is_alone) {
       return OfBytes(a, b);
     } else {
@@ -47,7 +45,7 @@ struct ProductOperator : PlainOperator {
     }
   }
 
-  // Bytes have no multiplication: even and odd ones are multiplied in 16-bit lanes.
+  // There is no byte multiplication: even and odd bytes are multiplied in 16-bit lanes.
   template <typename V>
   static HWY_INLINE V OfBytes(V a, V b) {
     const hn::DFromV<V> bytes;
@@ -60,8 +58,7 @@ struct ProductOperator : PlainOperator {
   }
 };
 
-// Each multiplication and addition is rounded separately (the kernels are compiled without
-// contraction), so that every target gives the same bits.
+// Multiplications and additions round separately (no contraction), so that every target gives the same bits.
 struct ComplexProductOperator : PlainOperator {
   using V = Complex64Format::Vector;
   static HWY_INLINE V Apply(V a, V b) {
@@ -70,8 +67,7 @@ struct ComplexProductOperator : PlainOperator {
   }
 };
 
-// By the real part, then the imaginary one, as in MLX and numpy; NaN in both parts if any part is
-// NaN.
+// By the real part, then the imaginary one, as in MLX and numpy; NaN in both parts if any part is NaN.
 template <bool kGreater>
 struct ComplexOrderOperator : PlainOperator {
   using V = Complex64Format::Vector;
@@ -87,13 +83,12 @@ struct ComplexOrderOperator : PlainOperator {
   }
 };
 
-// IEEE 754-2019's minimum and maximum: NaN if either is, the first where both are; -0 is less than
-// +0. In Highway's own both depend on the machine.
+// IEEE 754-2019's, unlike Highway's: NaN if either is (the first if both are); -0 is less than +0.
 struct MinOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {
     if constexpr (kIsFloating<V>) {
-      const V unequal = hn::IfThenElse(hn::Lt(a, b), a, b);  // b where there is a NaN.
+      const V unequal = hn::IfThenElse(hn::Lt(a, b), a, b);  // b if there is a NaN.
       const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), unequal);
       return hn::IfThenElse(hn::IsNaN(a), a, ordered);
     } else {
@@ -106,7 +101,7 @@ struct MaxOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {
     if constexpr (kIsFloating<V>) {
-      const V unequal = hn::IfThenElse(hn::Gt(a, b), a, b);  // b where there is a NaN.
+      const V unequal = hn::IfThenElse(hn::Gt(a, b), a, b);  // b if there is a NaN.
       const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), unequal);
       return hn::IfThenElse(hn::IsNaN(a), a, ordered);
     } else {

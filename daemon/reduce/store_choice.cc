@@ -38,7 +38,7 @@ Stores StoreChoice::Choose(const StoredWork& work) const {
   return kind.on_trial ? kind.tried : kind.usual;
 }
 
-// Work that was begun before the trial began or ended is not counted.
+// Ignores work that started before the trial began or ended.
 void StoreChoice::Learn(const StoredWork& work, Stores stores, std::uint64_t bytes,
                         std::uint64_t ns) {
   if (!IsLearnt(work.step_bytes) || stores != Choose(work)) return;
@@ -78,9 +78,9 @@ void StoreChoice::EndPass(Kind& kind) {
 void StoreChoice::EndTrial(Kind& kind) {
   if (kind.trial_cost < kCheaper * kind.usual_cost) {
     kind.usual = kind.tried;
-    kind.passes_until_trial = kUsualPassesLeast;
+    kind.passes_until_trial = kUsualPassesMin;
   } else {
-    kind.passes_until_trial = std::min(2 * kind.passes_until_trial, kUsualPassesMost);
+    kind.passes_until_trial = std::min(2 * kind.passes_until_trial, kUsualPassesMax);
   }
   kind.usual_cost = 0;
   kind.trial_cost = 0;

@@ -12,9 +12,9 @@
 namespace mlxcomm::reduce {
 namespace {
 
-constexpr std::size_t kChunkBytes = 16 * 1024;  // Half of the first cache.
-constexpr std::size_t kBytesLeast = 8 * 1024;   // A string copy takes some time to begin.
-constexpr std::size_t kInputsMost = 64;
+constexpr std::size_t kChunkBytes = 16 * 1024;  // Half of the first-level cache.
+constexpr std::size_t kBytesMin = 8 * 1024;     // A string copy takes some time to start.
+constexpr std::size_t kInputsMax = 64;
 constexpr std::size_t kPageBytes = 4096;
 
 #if defined(__x86_64__)
@@ -29,8 +29,7 @@ bool HasFastStringCopy() {
 bool HasFastStringCopy() { return false; }
 #endif
 
-// The instruction itself: memcpy's implementation is the C library's choice, and changes.
-// Sanitizers see only what the compiler generates.
+// Not memcpy, whose implementation may change. Sanitizers see only what the compiler generates.
 void CopyWholeLines(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
@@ -39,22 +38,21 @@ void CopyWholeLines(std::byte* to, const std::byte* from, std::size_t bytes) {
 #endif
 }
 
-// Its lines are fetched anyway.
+// Such an output's lines are fetched anyway.
 bool HasOutputThatIsAnInput(const Row& row) {
   const auto* const end = row.inputs + row.input_count;
   return std::find_first_of(row.inputs, end, row.outputs, row.outputs + row.output_count) != end;
 }
 
-// Half a page away from the output's place in its page, and at its place in its line: some
-// processors (Zen 3 and 4) copy many times more slowly where these places are almost the same.
+// Half a page from the output within its page: some processors (Zen 3 and 4) copy far more slowly if the two
+// page offsets are almost the same.
 std::byte* ChunkFor(const std::byte* output, std::byte* memory) {
   const auto place = reinterpret_cast<std::uintptr_t>(memory);
   const auto wanted = reinterpret_cast<std::uintptr_t>(output) + kPageBytes / 2;
   return memory + (wanted - place) % kPageBytes;
 }
 
-// Whole pages, so that all chunks lie alike, and about the same amount in each, so that the last is
-// not short.
+// Whole pages, so that all chunks have the same alignment, of nearly equal sizes.
 std::size_t BytesOfChunk(std::size_t bytes) {
   const std::size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
   return (bytes + chunks * kPageBytes - 1) / (chunks * kPageBytes) * kPageBytes;
@@ -64,14 +62,14 @@ std::size_t BytesOfChunk(std::size_t bytes) {
 
 bool CanStoreWholeLines(DataType type, const Row& row) {
   static const bool has_fast_string_copy = HasFastStringCopy();
-  return has_fast_string_copy && row.input_count <= kInputsMost && row.output_count > 0 &&
-         row.elements * DataTypeBytes(type) >= kBytesLeast && !HasOutputThatIsAnInput(row);
+  return has_fast_string_copy && row.input_count <= kInputsMax && row.output_count > 0 &&
+         row.elements * DataTypeBytes(type) >= kBytesMin && !HasOutputThatIsAnInput(row);
 }
 
 void CombineIntoWholeLines(DataType type, ReduceOperator op, const Row& row) {
   std::array<std::byte, kChunkBytes + kPageBytes> memory;
   std::byte* const combined = ChunkFor(row.outputs[0], memory.data());
-  std::array<const std::byte*, kInputsMost> inputs;
+  std::array<const std::byte*, kInputsMax> inputs;
   Row chunk = row;
   chunk.inputs = inputs.data();
   chunk.outputs = &combined;

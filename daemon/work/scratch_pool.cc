@@ -58,33 +58,33 @@ void ScratchPool::Return(std::byte* memory) {
   }
   kept_ += size;
   shelves_[log2].free.push_back(memory);
-  if (look_ns_ == kNever) look_ns_ = 0;
-  due_ns_ = std::min(due_ns_, look_ns_);
+  if (check_ns_ == kNever) check_ns_ = 0;
+  due_ns_ = std::min(due_ns_, check_ns_);
 }
 
 void ScratchPool::ExpectNoMore() {
   for (std::size_t log2 = 0; log2 < shelves_.size(); ++log2) {
-    LetGo(log2, shelves_[log2].free.size());
+    StartLeaving(log2, shelves_[log2].free.size());
   }
   if (!leaving_.empty()) due_ns_ = 0;
 }
 
 void ScratchPool::OnTime(std::uint64_t now_ns) {
   if (now_ns < due_ns_) return;
-  if (look_ns_ <= now_ns) {
+  if (check_ns_ <= now_ns) {
     for (std::size_t log2 = 0; log2 < shelves_.size(); ++log2) {
       Shelf& shelf = shelves_[log2];
-      LetGo(log2, shelf.unused);
+      StartLeaving(log2, shelf.unused);
       shelf.unused = shelf.free.size();
     }
-    look_ns_ = now_ns + kUnusedNs;
+    check_ns_ = now_ns + kUnusedNs;
   }
-  GiveBackSlice();
-  if (kept_ == 0) look_ns_ = kNever;
-  due_ns_ = leaving_.empty() ? look_ns_ : std::min(look_ns_, now_ns + kSliceEveryNs);
+  UnmapSlice();
+  if (kept_ == 0) check_ns_ = kNever;
+  due_ns_ = leaving_.empty() ? check_ns_ : std::min(check_ns_, now_ns + kSliceEveryNs);
 }
 
-void ScratchPool::LetGo(std::size_t log2, std::size_t count) {
+void ScratchPool::StartLeaving(std::size_t log2, std::size_t count) {
   Shelf& shelf = shelves_[log2];
   const auto end = shelf.free.begin() + static_cast<std::ptrdiff_t>(count);
   for (auto memory = shelf.free.begin(); memory != end; ++memory) {
@@ -94,7 +94,7 @@ void ScratchPool::LetGo(std::size_t log2, std::size_t count) {
   shelf.unused = std::min(shelf.unused, shelf.free.size());
 }
 
-void ScratchPool::GiveBackSlice() {
+void ScratchPool::UnmapSlice() {
   for (std::uint64_t left = kSliceBytes; left > 0 && !leaving_.empty();) {
     Span& span = leaving_.back();
     const std::uint64_t bytes = std::min(left, span.bytes);

@@ -1,14 +1,10 @@
-// The daemon's own memory for operations: sizes are rounded up to powers of two and returned memory is kept
-// warm, so that a program that repeats its operations causes page faults only the first time.
+// The daemon's own memory for operations, in powers of two. Returned memory stays mapped (README.md).
 //
 //   Take ──▶ taken ──Return──▶ kept ──unused for kUnusedNs, or ExpectNoMore──▶ leaving ──▶ (system)
 //              ▲                 │
 //              └──────Take───────┘
 //
-// What leaves goes in slices, for giving much back takes milliseconds, and the loop has payload to move.
-//
-// Owner: Daemon. Thread: the loop's. Memory: anonymous mappings, at most the limit in use and at most
-// kKeptBytes kept for later or leaving.
+// Memory leaves in slices, because unmapping much takes milliseconds, and the loop has payload to move.
 #pragma once
 
 #include <array>
@@ -24,13 +20,13 @@ namespace mlxcomm {
 class ScratchPool final : public collective::ScratchMemory {
  public:
   static constexpr std::uint64_t kKeptBytes = 256 * 1024 * 1024;
-  // What is kept goes after so long to twice as long without use.
+  // Kept memory leaves after one to two of these intervals without use.
   static constexpr std::uint64_t kUnusedNs = 10'000'000'000;
   static constexpr std::uint64_t kSliceBytes = 2 * 1024 * 1024;
   static constexpr std::uint64_t kSliceEveryNs = 5'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  // limit_bytes 0: a quarter of the machine's memory.
+  // 0: a quarter of the machine's memory.
   explicit ScratchPool(std::uint64_t limit_bytes);
   ~ScratchPool() override;
   ScratchPool(const ScratchPool&) = delete;
@@ -40,33 +36,30 @@ class ScratchPool final : public collective::ScratchMemory {
   void Return(std::byte* memory) override;
   std::uint64_t used_bytes() const override { return used_; }
   std::uint64_t limit_bytes() const override { return limit_; }
-  std::uint64_t kept_bytes() const { return kept_; }  // What leaves is a part of it.
+  std::uint64_t kept_bytes() const { return kept_; }  // Includes memory that leaves.
 
-  // No operation is to come soon: all that is kept leaves, without waiting.
+  // No operation is expected soon: all kept memory leaves.
   void ExpectNoMore();
-  // Gives back what is due by now.
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return due_ns_; }
 
  private:
-  // Free memory of one size. The last that was returned is the next to be taken, so what has lain longest
-  // comes first.
+  // Free memory of one size. The last returned is taken first, so the longest unused is at the front.
   struct Shelf {
     std::vector<std::byte*> free;
-    std::size_t unused =
-        0;  // The number of the first that have not been taken since the last look.
+    std::size_t unused = 0;  // This many at the front were not taken since the last check.
   };
   struct Span {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
   };
 
-  void LetGo(std::size_t log2, std::size_t count);
-  void GiveBackSlice();
+  void StartLeaving(std::size_t log2, std::size_t count);
+  void UnmapSlice();
 
   static constexpr std::uint32_t kSmallestLog2 = 16;
   static constexpr std::uint32_t kLargestLog2 = 46;
-  // Operations may go on meanwhile, so the list of what leaves does not grow from nothing.
+  // Reserved, because operations may run while memory leaves.
   static constexpr std::size_t kLeavingUsual = 64;
 
   std::uint64_t limit_;
@@ -75,7 +68,7 @@ class ScratchPool final : public collective::ScratchMemory {
   std::array<Shelf, kLargestLog2 + 1> shelves_;           // By size.
   absl::flat_hash_map<std::byte*, std::uint32_t> taken_;  // Its size.
   std::vector<Span> leaving_;
-  std::uint64_t look_ns_ = kNever;  // When unused memory is looked for; 0: from the next time on.
+  std::uint64_t check_ns_ = kNever;  // The next check for unused memory; 0: at the next OnTime.
   std::uint64_t due_ns_ = kNever;
 };
 

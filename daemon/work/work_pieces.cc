@@ -3,7 +3,7 @@
 namespace mlxcomm {
 namespace {
 
-// Pieces begin at multiples of this.
+// Pieces start at multiples of this.
 constexpr std::uint64_t kStepElements = 512;
 constexpr std::uint64_t kPiecesOfLargeWork = 32;
 

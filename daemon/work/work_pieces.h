@@ -1,15 +1,12 @@
-// How a work is cut into pieces, and the atomic word by which threads take pieces from both of its ends.
+// How a work item is divided into pieces, and the atomic word by which threads take pieces from both ends.
 //
-// A piece is small enough that its data stays in a core's cache, and that the loop soon returns to its other
-// work. Large works have larger pieces, so that less time is lost between them.
+// A piece fits a core's cache and lets the loop return to its other work soon. Large work items have larger
+// pieces, so that less time is lost between them.
 //
 //   cursor: [pieces | taken from the back | taken from the front], 21 bits each
 //
-// One fetch_add of kOneOfFront or kOneOfBack takes a piece; if both fields together had already reached the
-// number of pieces, there was none. A thread that saw a piece and came too late still adds one, so pieces may
-// fill only half of a field and never overflow into its neighbour.
-//
-// Owner: Workers. Thread: any. Memory: plain values.
+// One fetch_add of kOneOfFront or kOneOfBack takes a piece, if any was left. A thread that comes too late
+// still adds one, so pieces fill at most half of a field.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +16,7 @@
 
 namespace mlxcomm {
 
-// Bytes that a piece reads and writes: for small works, and at most.
+// Bytes that a piece reads and writes: in small work items, and the maximum.
 inline constexpr std::uint64_t kPieceBytes = 256 * 1024;
 inline constexpr std::uint64_t kLargePieceBytes = 512 * 1024;
 
@@ -40,14 +37,11 @@ struct PieceCursor {
   std::uint64_t of_front;
 };
 
-// All inputs and outputs.
 std::uint64_t BytesTouched(const collective::LocalWork& work);
-// A multiple of whole vectors, so that only the last piece may have a rest; large enough that there are at
-// most kPiecesMax pieces.
+// A multiple of whole vectors, so that only the last piece may have a remainder.
 std::uint64_t ElementsOfPiece(const collective::LocalWork& work);
-// Number of pieces of that many elements, of which the last may have fewer; >= 1.
 std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_elements);
-// More than one piece, hence worth handing over to another thread.
+// Whether other threads can help.
 bool HasSeveralPieces(const collective::LocalWork& work);
 
 }  // namespace mlxcomm

@@ -13,7 +13,7 @@
 namespace mlxcomm {
 namespace {
 
-// After this long the loop takes no further piece, because it may have other work.
+// The loop takes no further piece after this long, because it may have other work.
 constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
@@ -46,13 +46,13 @@ Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& lo
       store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes(), kPieceBytes) {
   done_here_.reserve(kWorksMax);
   if (scheduling.workers > 0)
-    loop_hand_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
+    loop_tally_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
-    workers_[i]->hand.track =
+    workers_[i]->tally.track =
         recorder.AddTrack(record::TrackKind::kWorker, absl::StrCat("worker ", i));
   }
-  // Workers look at each other from the start.
+  // Started last, because workers access each other.
   for (const auto& worker : workers_) {
     worker->thread = std::thread([this, raw = worker.get()] { Run(*raw); });
   }
@@ -63,9 +63,9 @@ Workers::~Workers() {
   for (const auto& worker : workers_) worker->bell.Ring();
   for (const auto& worker : workers_) {
     worker->thread.join();
-    recorder_.CloseTrack(worker->hand.track);
+    recorder_.CloseTrack(worker->tally.track);
   }
-  recorder_.CloseTrack(loop_hand_.track);
+  recorder_.CloseTrack(loop_tally_.track);
 }
 
 void Workers::Do(const collective::LocalWork& work) {
@@ -77,7 +77,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   const std::uint64_t written = written_.load(std::memory_order_relaxed);
   Slot& slot = slots_[written % kWorksMax];
   if (workers_.empty() || slot.used) return false;
-  // The slot's last work is done, so nothing is left there, but front_ may not have moved past it yet.
+  // The slot's last work item is done, but front_ may not have moved past it yet.
   if (written - front_.load(std::memory_order_acquire) >= kWorksMax) HasPieces();
   slot.used = true;
   loop_core_.store(platform::CurrentCore(), std::memory_order_relaxed);
@@ -92,7 +92,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.cursor.store(PieceCursor::Of(pieces), std::memory_order_release);
   written_.store(written + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // A worker that is awake looks for more before it sleeps, and wakes the next.
+  // A worker that is awake checks for more before it sleeps, and wakes the next.
   for (const auto& worker : workers_) {
     if (!worker->sleeps.load(std::memory_order_relaxed)) return true;
   }
@@ -100,7 +100,6 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   return true;
 }
 
-// True: one slept, and waking it took a moment.
 bool Workers::WakeOne() {
   for (const auto& worker : workers_) {
     if (!worker->sleeps.load(std::memory_order_relaxed)) continue;
@@ -111,7 +110,7 @@ bool Workers::WakeOne() {
   return false;
 }
 
-// Moves the front past works whose pieces are all taken.
+// Moves the front past work items whose pieces are all taken.
 Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   at = front_.load(std::memory_order_acquire);
   while (at < written_.load(std::memory_order_acquire)) {
@@ -122,14 +121,13 @@ Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   return nullptr;
 }
 
-// If the front has moved on meanwhile, its slot may hold a later work: a piece of that is as good, and if it
-// has none the front is read again.
+// The front may move on meanwhile: a piece of the later work item in its slot is as good.
 bool Workers::Take(End end, Piece& piece) {
   const std::uint64_t one = end == End::kFront ? PieceCursor::kOneOfFront : PieceCursor::kOneOfBack;
   std::uint64_t at = 0;
   while (Slot* const slot = FirstWithPieces(at)) {
     const PieceCursor cursor(slot->cursor.fetch_add(one, std::memory_order_acquire));
-    if (cursor.left() == 0) continue;  // Other threads were faster.
+    if (cursor.left() == 0) continue;
     const std::uint64_t next =
         end == End::kFront ? cursor.of_front : cursor.pieces - 1 - cursor.of_back;
     piece.slot = slot;
@@ -140,7 +138,7 @@ bool Workers::Take(End end, Piece& piece) {
   return false;
 }
 
-void Workers::Hand::Count(const collective::LocalWork& work, std::uint64_t elements) {
+void Workers::Tally::Count(const collective::LocalWork& work, std::uint64_t elements) {
   const std::uint64_t bytes = BytesOf(work, elements);
   bytes_read.store(bytes_read.load(std::memory_order_relaxed) + bytes * work.input_count,
                    std::memory_order_relaxed);
@@ -148,7 +146,7 @@ void Workers::Hand::Count(const collective::LocalWork& work, std::uint64_t eleme
                       std::memory_order_relaxed);
 }
 
-bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
+bool Workers::DoPiece(const Piece& piece, Tally& tally, std::uint64_t& now_ns) {
   Slot& slot = *piece.slot;
   const collective::LocalWork& work = *slot.work;
   const std::uint64_t elements =
@@ -159,10 +157,10 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   if (elements > 0) DoPart(work, piece.first, elements, slot.stores);
   now_ns = platform::MonotonicNow();
   event.duration_ns = now_ns - event.time_ns;
-  if (hand.track != nullptr) hand.track->Write(event);
-  hand.Count(work, elements);
+  if (tally.track != nullptr) tally.track->Write(event);
+  tally.Count(work, elements);
   slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
-  // All threads' writes happen before the answer to the loop.
+  // All threads' writes happen before the loop learns of it.
   return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
@@ -172,7 +170,7 @@ bool Workers::Help() {
   std::uint64_t now = platform::MonotonicNow();
   const std::uint64_t enough = now + kEnoughNs;
   do {
-    if (DoPiece(piece, loop_hand_, now)) done_here_.push_back(IndexOf(*piece.slot));
+    if (DoPiece(piece, loop_tally_, now)) done_here_.push_back(IndexOf(*piece.slot));
   } while (now < enough && Take(End::kFront, piece));
   return true;
 }
@@ -212,12 +210,12 @@ void Workers::WakeUp() {
 
 Workers::Traffic Workers::traffic() const {
   Traffic traffic;
-  const auto add = [&](const Hand& hand) {
-    traffic.bytes_read += hand.bytes_read.load(std::memory_order_relaxed);
-    traffic.bytes_written += hand.bytes_written.load(std::memory_order_relaxed);
+  const auto add = [&](const Tally& tally) {
+    traffic.bytes_read += tally.bytes_read.load(std::memory_order_relaxed);
+    traffic.bytes_written += tally.bytes_written.load(std::memory_order_relaxed);
   };
-  add(loop_hand_);
-  for (const auto& worker : workers_) add(worker->hand);
+  add(loop_tally_);
+  for (const auto& worker : workers_) add(worker->tally);
   return traffic;
 }
 
@@ -232,22 +230,21 @@ void Workers::Run(Worker& worker) {
       const bool moved = AvoidLoop();
       const bool woke = piece.more && WakeOne();
       if (moved || woke) now = platform::MonotonicNow();
-      if (!DoPiece(piece, worker.hand, now)) continue;
+      if (!DoPiece(piece, worker.tally, now)) continue;
       worker.done.Push(IndexOf(*piece.slot));
       if (!worker.done.ConsumerSleeps()) continue;
       loop_bell_.Ring();
       now = platform::MonotonicNow();
       continue;
     }
-    // A worker that waits on the loop's core would see work only after the loop had done all of it.
+    // A worker on the loop's core would see work only after the loop has done all of it.
     if (spin.Saw(written_.load(std::memory_order_relaxed), now)) AvoidLoop();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();
   }
 }
 
-// When every thread spins and yields, the scheduler sees no idle core and may leave two busy threads sharing
-// one. True: that took a moment.
+// If every thread spins and yields, the scheduler sees no idle core and may leave two busy threads on one.
 bool Workers::AvoidLoop() {
   if (!scheduling_.workers_avoid_loop) return false;
   const std::uint32_t core = platform::CurrentCore();
@@ -256,8 +253,7 @@ bool Workers::AvoidLoop() {
   return true;
 }
 
-// As in proto/queue/ring.h: the submitting thread stores the work, then reads `sleeps`; this one does the
-// reverse.
+// As in proto/queue/ring.h: Submit stores the work, then reads `sleeps`; this does the reverse.
 void Workers::Sleep(Worker& worker) {
   worker.sleeps.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,6 +1,4 @@
 // Rows of elements for the kernels, and the instruction sets to try them on.
-//
-// Owner: the tests. Thread: one. Memory: a vector for each buffer.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +15,8 @@
 
 namespace mlxcomm::reduce {
 
-// One buffer; its first element lies `shift` elements into vector-aligned memory, with other bytes
-// before and behind the buffer.
+// One buffer; its first element lies `shift` elements into vector-aligned memory, with other bytes around the
+// buffer.
 class Buffer {
  public:
   Buffer(DataType type, std::size_t elements, std::size_t shift)
@@ -28,7 +26,7 @@ class Buffer {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
     first_ = kAlignment + (kAlignment - address % kAlignment) % kAlignment + shift * bytes_;
   }
-  Buffer(const Buffer&) = delete;  // A copy would be aligned otherwise.
+  Buffer(const Buffer&) = delete;  // A copy would have another alignment.
   Buffer(Buffer&&) = default;
   std::byte* data() { return memory_.data() + first_; }
   oracle::Bits at(std::size_t i) const {
@@ -37,7 +35,7 @@ class Buffer {
     return bits;
   }
   void set(std::size_t i, oracle::Bits bits) { std::memcpy(data() + i * bytes_, &bits, bytes_); }
-  // Nothing has been written before the first element or behind the last.
+  // Nothing has been written outside of the elements.
   bool KeptOthers() const {
     const auto is_kept = [](std::byte byte) { return byte == kOthers; };
     const auto first = memory_.begin() + static_cast<std::ptrdiff_t>(first_);
@@ -54,7 +52,7 @@ class Buffer {
   std::size_t first_;
 };
 
-// Combines columns[i], the inputs' elements at place i; returns the output's elements.
+// Combines columns[i], the inputs' elements at index i; returns the output's elements.
 inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
                                           const std::vector<std::vector<oracle::Bits>>& columns) {
   std::vector<Buffer> in;
@@ -72,8 +70,8 @@ inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
   return result;
 }
 
-// Runs `check` on every instruction set that this program and this machine have. Where the kernels lack one,
-// as those for a sanitizer do, their baseline runs.
+// Runs `check` on every instruction set of this program and this machine. If the kernels lack one, as in
+// sanitizer builds, their baseline runs.
 template <typename Check>
 void OnEveryTarget(const Check& check) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

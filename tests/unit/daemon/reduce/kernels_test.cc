@@ -18,8 +18,7 @@ namespace {
 
 using oracle::Bits;
 
-// Integers: any bits. Floating point: numbers of ordinary size, and sometimes one of the special
-// values.
+// Integers: any bits. Floating point: numbers of ordinary size, and sometimes a special value.
 Bits RandomElement(DataType type, std::mt19937_64& random) {
   if (type == DataType::kComplex64) {
     const Bits real = RandomElement(DataType::kFloat32, random);
@@ -82,10 +81,10 @@ class CombineTest : public testing::TestWithParam<Case> {
   std::mt19937_64 random_{7};
 };
 
-// Why: whole vectors, their rest and streaming stores are different code; a rank whose
-// buffer is cut elsewhere would differ from the others in the last bits.
-// How: lengths around the vector sizes, aligned and off by one element, on every instruction set
-// this machine has.
+// Why: whole vectors, their rest and streaming stores are different code. A rank with other buffer boundaries
+// would differ in the last bits.
+// How: lengths around the vector sizes, aligned and off by one element, on every instruction set of this
+// machine.
 TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -107,8 +106,8 @@ TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   });
 }
 
-// Why: stores past the caches begin where all outputs are aligned, which may be nowhere.
-TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
+// Why: stores that bypass the caches begin where all outputs are aligned, which may be nowhere.
+TEST_P(CombineTest, EqualsPlainLoopIfOutputsAreAlignedAtDifferentElements) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
     for (const std::size_t elements : {1u, 63u, 341u}) {
@@ -119,10 +118,9 @@ TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
   });
 }
 
-// Why: ranks that compute the same element at different places of their buffers must agree, in
-// NaN's payload too.
-// How: one column of elements, repeated; every place must give the same bits.
-TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
+// Why: ranks that compute the same element at different positions must agree, also in a NaN's payload.
+// How: one column of elements, repeated; every position must give the same bits.
+TEST_P(CombineTest, GivesTheSameBitsAtEveryPosition) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
     for (int round = 0; round < 50; ++round) {
@@ -134,9 +132,9 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
   });
 }
 
-// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose
-// the row's other parameters. They are used, too, where stores past the caches are not possible.
-// How: rows of some chunks and a rest, of as many elements of any size, and off by one element.
+// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose the row's
+// other parameters. They are also used where stores cannot bypass the caches.
+// How: rows of some chunks and a rest, with elements of any size, and off by one element.
 TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const auto [type, op] = GetParam();
   const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);
@@ -149,7 +147,7 @@ TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
         if (HasFatalFailure()) return;
       }
     }
-    Check({type, op}, {65, 2, chunk, 0, stores});  // More inputs than a chunk has.
+    Check({type, op}, {65, 2, chunk, 0, stores});  // More inputs than a chunk allows.
   }
 }
 
@@ -190,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperator, CombineTest, testing::ValuesIn(Ca
                                   ReduceOperatorName(std::get<1>(info.param));
                          });
 
-// Why: broadcast, gather and the others move elements without interpreting them.
+// Why: broadcast, gather and others move elements without interpreting them.
 TEST(CopyTest, KeepsEveryBitOfEveryType) {
   std::mt19937_64 random(11);
   for (const DataType type : oracle::kTypes) {
@@ -203,9 +201,9 @@ TEST(CopyTest, KeepsEveryBitOfEveryType) {
   }
 }
 
-// Why: a meaningless request is refused when it comes in; a kernel that did something else instead
-// would turn such a bug into wrong numbers.
-TEST(RefusalDeathTest, AbortsForWhatHasNoMeaning) {
+// Why: meaningless requests are refused earlier; a kernel that did something else would turn such a bug into
+// wrong numbers.
+TEST(RefusalDeathTest, AbortsIfTheOperatorHasNoMeaning) {
   const auto combine = [](const Reduction& reduction) {
     return Combined(reduction, {{0, 0}, {0, 0}});
   };

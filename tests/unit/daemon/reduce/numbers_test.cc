@@ -23,7 +23,7 @@ constexpr DataType kReals[] = {DataType::kFloat32, DataType::kFloat16, DataType:
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// One element from numbers, as a number.
+// One element made from a number, as a number.
 double CombineNumbers(const Reduction& reduction, const std::vector<double>& numbers) {
   std::vector<Bits> column;
   for (const double number : numbers) column.push_back(oracle::Nearest(reduction.type, number));
@@ -37,8 +37,8 @@ Integer CombineIntegersOf(DataType type, ReduceOperator op, const std::vector<In
   return oracle::ElementOf<Integer>(Combined({type, op}, {column})[0]);
 }
 
-// Why: all ranks must notice when one rank's loss has become NaN; the machine's own minimum and
-// maximum drop a NaN on one side.
+// Why: all ranks must notice that one rank's loss is NaN; the machine's own minimum and maximum drop a NaN on
+// one side.
 TEST(SpecialsTest, PropagatesNaNFromAnyInput) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -70,8 +70,8 @@ TEST(SpecialsTest, PropagatesInfinities) {
   });
 }
 
-// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in another order
-// must still agree in every bit.
+// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in another order must agree
+// in every bit.
 TEST(SpecialsTest, OrdersNegativeZeroBelowZeroWhicheverComesFirst) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -106,7 +106,7 @@ TEST(IntegersTest, WrapAtBothEnds) {
 }
 
 // Why: signed and unsigned integers share the other kernels, but not their order.
-TEST(IntegersTest, OrderSignedAndUnsignedApart) {
+TEST(IntegersTest, OrderSignedAndUnsignedDifferently) {
   OnEveryTarget([] {
     const auto min = ReduceOperator::kMin;
     const auto max = ReduceOperator::kMax;
@@ -118,7 +118,7 @@ TEST(IntegersTest, OrderSignedAndUnsignedApart) {
 }
 
 // Why: only the client has checked a client's bool, which is a byte: 2 and 4 are both true.
-TEST(BoolTest, TakesAnyByteButZeroForTrueAndGivesOne) {
+TEST(BoolTest, TreatsAnyByteButZeroAsTrueAndStoresOne) {
   OnEveryTarget([] {
     const auto combine = [](ReduceOperator op, const std::vector<std::uint8_t>& bytes) {
       return CombineIntegersOf<std::uint8_t>(DataType::kBool, op, bytes);
@@ -149,7 +149,7 @@ TEST(ComplexTest, MultipliesPlainlyAndDividesBothParts) {
   });
 }
 
-// Why: this is the order in MLX and numpy, and in MLX's own backends.
+// Why: this is the order of MLX, its backends, and numpy.
 TEST(ComplexTest, IsOrderedByTheRealPartThenTheImaginary) {
   const auto complex = [](float real, float imaginary) {
     return oracle::BitsOf(real) | oracle::BitsOf(imaginary) << 32;
@@ -170,18 +170,18 @@ TEST(ComplexTest, IsOrderedByTheRealPartThenTheImaginary) {
   });
 }
 
-// Why: the sum of float16 must not overflow before it is divided, nor be rounded twice.
+// Why: the sum of float16 must neither overflow before the division nor be rounded twice.
 TEST(MeanTest, DividesHalvesBeforeTheyAreRounded) {
   OnEveryTarget([] {
     const auto mean = ReduceOperator::kMean;
     EXPECT_EQ(CombineNumbers({DataType::kFloat16, mean, 2}, {60000, 65504}), 62752);
-    // The sum 2049 would be rounded to 2048 first, and the mean then be 682.5.
+    // The sum 2049 would first be rounded to 2048, and the mean be 682.5.
     EXPECT_EQ(CombineNumbers({DataType::kFloat16, mean, 3}, {683, 683, 683}), 683);
     EXPECT_EQ(CombineNumbers({DataType::kBfloat16, mean, 4}, {3, 3, 3, 3}), 3);
   });
 }
 
-// Why: the last step of a plan may have one buffer left: already summed, not divided.
+// Why: the last step of a plan may have one buffer left: summed, but not divided.
 TEST(MeanTest, DividesASingleInput) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -192,9 +192,9 @@ TEST(MeanTest, DividesASingleInput) {
 }
 
 struct Unit {
-  double combined;  // In the type in which elements are combined.
-  double stored;    // In the type in which they are stored; 0 where that is the same.
-  double least;     // Half the distance of subnormals, where they are rounded to.
+  double combined;  // Of the type in which elements are combined.
+  double stored;    // Of the type in which they are stored; 0 if that is the same.
+  double least;     // Half the distance of subnormals, if results are rounded to them.
 };
 
 Unit UnitOf(DataType type) {
@@ -206,8 +206,8 @@ Unit UnitOf(DataType type) {
   }
 }
 
-// Integers up to 2^bits times 2^-10, exact in the type, so that sums of 64 of them are
-// exact in int64: an oracle without an error of its own. Signs make sums cancel.
+// Integers up to 2^bits times 2^-10, exact in the type, so that sums of 64 of them are exact in int64: an
+// oracle without an error of its own. Signs make sums cancel.
 std::vector<std::int64_t> RandomTerms(DataType type, std::size_t count, std::mt19937_64& random) {
   int bits = 24;
   if (type == DataType::kFloat16) bits = 11;
@@ -222,8 +222,8 @@ std::vector<std::int64_t> RandomTerms(DataType type, std::size_t count, std::mt1
 }
 
 // Why: users judge precision by the bound in kernels.h; it must hold exactly.
-// How: terms whose sum is known exactly, 2 to 64 of them, many times. The difference is computed in
-// integers, except for a mean.
+// How: 2 to 64 terms whose sum is known exactly, many times. The difference is computed in integers, except
+// for a mean.
 TEST(ErrorTest, OfSumsIsWithinTheBoundFor2To64Inputs) {
   std::mt19937_64 random(13);
   for (const DataType type : kReals) {
@@ -257,7 +257,7 @@ TEST(ErrorTest, OfSumsIsWithinTheBoundFor2To64Inputs) {
   }
 }
 
-TEST(ErrorTest, OfMeansIsTheSumsDividedAndOneRoundingMore) {
+TEST(ErrorTest, OfMeansIsThatOfSumsDividedAndOneMoreRounding) {
   std::mt19937_64 random(17);
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     const Unit unit = UnitOf(type);
@@ -271,7 +271,7 @@ TEST(ErrorTest, OfMeansIsTheSumsDividedAndOneRoundingMore) {
         exact += numbers.back();
         magnitudes += std::abs(numbers.back());
       }
-      if (type == DataType::kFloat16) {  // Values near 1 rather than near the largest float16.
+      if (type == DataType::kFloat16) {  // Values near 1, not near the largest float16.
         for (double& number : numbers) number *= 0x1p-10;
         exact *= 0x1p-10;
         magnitudes *= 0x1p-10;
@@ -286,8 +286,8 @@ TEST(ErrorTest, OfMeansIsTheSumsDividedAndOneRoundingMore) {
   }
 }
 
-// Why: a kernel with a conversion of its own must round like the scalar code.
-// How: every 16-bit pattern with another one, through vectors of them.
+// Why: a kernel with its own conversion must round like the scalar code.
+// How: every 16-bit pattern with another one, in vectors.
 TEST(HalfTest, ConvertsEveryPatternAsScalarCodeDoes) {
   OnEveryTarget([] {
     for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {

@@ -1,7 +1,5 @@
-// The expected result of a kernel: one element at a time, as bits, in plain C++ that shares nothing
-// with the kernels but half.h.
-//
-// Owner: the tests. Thread: one. Memory: what its callers hand over.
+// The expected result of a kernel: one element at a time, as bits, in plain C++ that shares only half.h with
+// the kernels.
 #pragma once
 
 #include <cmath>
@@ -41,7 +39,7 @@ Bits BitsOf(Element element) {
   return bits;
 }
 
-// The number that a real floating-point element stands for; float64 holds all of them.
+// The value of a real floating-point element; float64 holds all of them.
 inline double Number(DataType type, Bits bits) {
   switch (type) {
     case DataType::kFloat64: return ElementOf<double>(bits);
@@ -51,8 +49,8 @@ inline double Number(DataType type, Bits bits) {
   }
 }
 
-// Rounded once more where the type is narrower than float64: for numbers that are
-// exact in float32, or for inputs, where that does not matter.
+// Rounds once more if the type is narrower than float64: for numbers that are exact in float32, or for
+// inputs.
 inline Bits Nearest(DataType type, double number) {
   switch (type) {
     case DataType::kFloat64: return BitsOf(number);
@@ -131,8 +129,8 @@ Bits OfIntegers(ReduceOperator op, const std::vector<Bits>& row) {
   Integer combined = ElementOf<Integer>(row[0]);
   for (std::size_t k = 1; k < row.size(); ++k) {
     const Integer next = ElementOf<Integer>(row[k]);
-    // The low bits are those of any width. NOLINTBEGIN(bugprone-signed-char-misuse): the sign
-    // goes into bits above, which are cut off.
+    // The low bits are the same for any width. NOLINTBEGIN(bugprone-signed-char-misuse): the sign goes into
+    // bits that are cut off.
     const Bits a = static_cast<Bits>(combined);
     const Bits b = static_cast<Bits>(next);
     // NOLINTEND(bugprone-signed-char-misuse)
@@ -186,7 +184,7 @@ inline bool IsFloating(DataType type) {
          type == DataType::kFloat64;
 }
 
-// Equal bits; for NaNs only that both are NaN, because a sum of two may keep either's payload.
+// Whether bits are equal; NaNs may differ in the payload, because a sum of two may keep either.
 inline bool Agree(DataType type, Bits a, Bits b) {
   if (type == DataType::kComplex64) {
     return Agree(DataType::kFloat32, a >> 32, b >> 32) &&

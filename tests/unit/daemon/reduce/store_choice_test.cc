@@ -1,4 +1,4 @@
-// Which stores are chosen, on a machine whose costs the test sets.
+// The choice of stores, on a machine whose costs the test sets.
 #include "daemon/reduce/store_choice.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr std::uint64_t kMiB = 1024 * 1024;
 constexpr std::uint64_t kCache = 32 * kMiB;
 constexpr std::uint64_t kPiece = kMiB / 4;
 constexpr std::uint64_t kStep = 12 * kMiB;
-constexpr std::uint64_t kParts = 4;  // Works of a step.
+constexpr std::uint64_t kParts = 4;  // Work items per step.
 
 StoredWork Sum(std::uint64_t step_bytes) {
   StoredWork work;
@@ -22,11 +22,10 @@ StoredWork Sum(std::uint64_t step_bytes) {
   return work;
 }
 
-// Works one after another.
+// Does one work item after another.
 class Machine {
  public:
-  // Costs of each byte, for stores in whole lines and past the cache; ordinary ones cost more than
-  // both.
+  // Costs per byte of whole lines and of non-temporal stores; ordinary ones cost more than both.
   void Cost(double whole_lines, double non_temporal) {
     Cost(whole_lines, non_temporal, 2 * std::max(whole_lines, non_temporal));
   }
@@ -35,7 +34,7 @@ class Machine {
               {Stores::kNonTemporal, non_temporal},
               {Stores::kOrdinary, ordinary}};
   }
-  // How many of this number of passes were stored in this way.
+  // How many of this many passes were stored in this way.
   int PassesOf(Stores stores, int passes, const StoredWork& work = Sum(kStep)) {
     int found = 0;
     for (int i = 0; i < passes; ++i) found += Pass(work) == stores ? 1 : 0;
@@ -61,7 +60,7 @@ class Machine {
   std::map<Stores, double> costs_;
 };
 
-TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
+TEST(StoreChoiceTest, KeepsSmallStepsInTheCacheAndLetsLargeOnesBypassIt) {
   Machine machine;
   machine.Cost(1, 0.5);
   EXPECT_EQ(machine.WholeLinesOf(300, Sum(kMiB / 4)), 300);
@@ -70,7 +69,7 @@ TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(kCache + 1)), 300);
 }
 
-TEST(StoreChoiceTest, OutputsInTheCacheAreFoundOutAfterOneTrial) {
+TEST(StoreChoiceTest, FindsOutputsInTheCacheAfterOneTrial) {
   Machine machine;
   machine.Cost(0.5, 1);
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 32), 32);
@@ -78,8 +77,8 @@ TEST(StoreChoiceTest, OutputsInTheCacheAreFoundOutAfterOneTrial) {
   EXPECT_GE(machine.WholeLinesOf(10'000), 9'800);
 }
 
-// Why: where cores share a cache, ordinary stores may be the cheapest, and their turn comes last.
-TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
+// Why: if cores share a cache, ordinary stores may be the cheapest, and their turn comes last.
+TEST(StoreChoiceTest, FindsEachOfTheThreeWhereItIsCheapest) {
   for (const Stores cheapest : {Stores::kOrdinary, Stores::kWholeLines, Stores::kNonTemporal}) {
     Machine machine;
     const auto cost = [&](Stores stores) { return stores == cheapest ? 0.5 : 1; };
@@ -90,8 +89,8 @@ TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
   }
 }
 
-// Why: whole lines are worth their copy only where another core's cache has the lines that they replace.
-TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
+// Why: whole lines are worth their copy only if another core's cache has the lines that they replace.
+TEST(StoreChoiceTest, UsesOrdinaryStoresForSmallStepsIfThatIsCheaper) {
   for (const std::uint64_t bytes : {kMiB / 4 + kParts, kMiB, 4 * kMiB}) {
     Machine machine;
     machine.Cost(1, 1, 0.8);
@@ -105,7 +104,7 @@ TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
 }
 
 // Why: caches are of any size, and may be unknown.
-TEST(StoreChoiceTest, NoStepThatStaysInTheCacheGoesPastItWhateverTheCache) {
+TEST(StoreChoiceTest, NeverBypassesTheCacheForStepsThatFitIt) {
   for (const std::uint64_t cache :
        {std::uint64_t{0}, std::uint64_t{1'000'000}, 33 * kMiB, 512 * kMiB}) {
     StoreChoice choice{cache, kPiece};
@@ -122,7 +121,7 @@ TEST(StoreChoiceTest, NoStepThatStaysInTheCacheGoesPastItWhateverTheCache) {
 }
 
 // Why: trials must not cost programs whose outputs are never in the cache.
-TEST(StoreChoiceTest, TrialsBecomeRareWhereTheyShowNothing) {
+TEST(StoreChoiceTest, MakesTrialsRareIfTheyFail) {
   Machine machine;
   machine.Cost(2, 1);
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 32 + 4 + 64 + 4), 32 + 64);
@@ -138,12 +137,12 @@ TEST(StoreChoiceTest, ChangesWithTheProgram) {
   machine.WholeLinesOf(40);
   EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines);
   machine.Cost(2, 1);
-  machine.WholeLinesOf(2 * (64 + 4));  // Ordinary ones have their turn before.
+  machine.WholeLinesOf(2 * (64 + 4));  // Ordinary stores have their turn before.
   EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
 }
 
-// Why: one interruption of a millisecond is more than a whole pass takes.
-TEST(StoreChoiceTest, OnePassThatWasInterruptedDecidesNothing) {
+// Why: one interruption of a millisecond is longer than a whole pass.
+TEST(StoreChoiceTest, DecidesNothingByOneInterruptedPass) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.WholeLinesOf(32);
@@ -152,7 +151,7 @@ TEST(StoreChoiceTest, OnePassThatWasInterruptedDecidesNothing) {
 }
 
 // Why: the first pass finds the outputs where the other stores have left them.
-TEST(StoreChoiceTest, TheFirstPassOfATrialIsNotCounted) {
+TEST(StoreChoiceTest, DoesNotCountTheFirstPassOfATrial) {
   Machine machine;
   machine.Cost(1, 1);
   machine.WholeLinesOf(32);
@@ -161,7 +160,7 @@ TEST(StoreChoiceTest, TheFirstPassOfATrialIsNotCounted) {
   EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
 }
 
-TEST(StoreChoiceTest, SizesLearnForThemselves) {
+TEST(StoreChoiceTest, LearnsForEachSize) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.WholeLinesOf(40, Sum(6 * kMiB));
@@ -170,8 +169,8 @@ TEST(StoreChoiceTest, SizesLearnForThemselves) {
   EXPECT_EQ(machine.choice.Choose(Sum(20 * kMiB)), Stores::kNonTemporal);
 }
 
-// Why: works are handed out before a trial begins, and come back during it.
-TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
+// Why: work that began before a trial may end during it.
+TEST(StoreChoiceTest, IgnoresWorkThatBeganBeforeTheTrial) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.WholeLinesOf(32);
@@ -182,9 +181,9 @@ TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
   EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines) << "the trial has not ended";
 }
 
-// Why: a trial that met only copies, after sums, would find them cheaper with any stores.
-// How: turns of nine sums and three copies, so that trials begin at the same place of a turn.
-TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
+// Why: a trial of copies only, after sums, would find them cheaper with any stores.
+// How: nine sums and three copies in turn, so that trials begin at the same point.
+TEST(StoreChoiceTest, DoesNotCompareCopiesWithSums) {
   Machine machine;
   machine.Cost(1.3, 1);
   StoredWork copy = Sum(kStep);

@@ -8,7 +8,7 @@
 namespace mlxcomm::reduce::whole_lines_test {
 namespace {
 
-// A row of this many bytes, with buffers of its own; only their addresses matter.
+// A row of this many bytes, with its own buffers; only their addresses matter.
 class WholeLinesTest : public testing::Test {
  protected:
   bool Can(std::size_t bytes) {
@@ -20,8 +20,8 @@ class WholeLinesTest : public testing::Test {
   std::vector<std::byte*> outputs = {&memory[2], &memory[3]};
 };
 
-// Why: without them results would be right, but slow.
-TEST_F(WholeLinesTest, AreForLargeRowsWhereTheProcessorCopiesWithoutFetching) {
+// Why: otherwise results would be right, but slow.
+TEST_F(WholeLinesTest, AreForLargeRowsIfTheProcessorCopiesWithoutFetching) {
 #if defined(__x86_64__)
   if (!Can(64 * 1024)) GTEST_SKIP() << "this processor has no fast string copies (ERMS)";
   EXPECT_TRUE(Can(8 * 1024));
@@ -31,7 +31,7 @@ TEST_F(WholeLinesTest, AreForLargeRowsWhereTheProcessorCopiesWithoutFetching) {
 #endif
 }
 
-TEST_F(WholeLinesTest, AreNotForWhatIsFetchedAnywayOrGoesNowhere) {
+TEST_F(WholeLinesTest, AreNotForFetchedOutputsNorForNone) {
   outputs[1] = &memory[0];
   EXPECT_FALSE(Can(64 * 1024)) << "in place";
   outputs[1] = &memory[3];

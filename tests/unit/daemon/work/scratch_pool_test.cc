@@ -1,5 +1,5 @@
-// The daemon's own memory: bounded, warm where it is used again, given back to the system where there is
-// much, or where nobody uses it any more.
+// The daemon's own memory: limited, warm when used again, and returned to the system if it is too much or
+// unused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
-TEST(ScratchPoolTest, WhatIsReturnedIsTakenAgain) {
+TEST(ScratchPoolTest, TakesReturnedMemoryAgain) {
   ScratchPool pool(64 * kMiB);
   std::byte* const first = pool.Take(3 * kMiB);
   ASSERT_NE(first, nullptr);
@@ -46,7 +46,7 @@ TEST(ScratchPoolTest, RefusesSizesThatNoMachineHas) {
   EXPECT_EQ(pool.used_bytes(), 0u);
 }
 
-TEST(ScratchPoolTest, KeepsOnlySoMuchForLater) {
+TEST(ScratchPoolTest, KeepsALimitedAmount) {
   ScratchPool pool(4 * ScratchPool::kKeptBytes);
   std::vector<std::byte*> taken;
   for (int i = 0; i < 3; ++i) taken.push_back(pool.Take(ScratchPool::kKeptBytes / 2));
@@ -55,7 +55,7 @@ TEST(ScratchPoolTest, KeepsOnlySoMuchForLater) {
   EXPECT_EQ(pool.kept_bytes(), ScratchPool::kKeptBytes);
 }
 
-// Time passes for a pool, which is looked at when it wants to be.
+// Time for a pool, whose OnTime is called when due.
 class Clock {
  public:
   explicit Clock(ScratchPool& pool) : pool_(pool) {}
@@ -80,8 +80,8 @@ void TakeAndReturn(ScratchPool& pool, const std::vector<std::uint64_t>& sizes) {
   for (std::byte* const memory : taken) pool.Return(memory);
 }
 
-// Why: what the largest moment of a daemon's life had needed would be kept for the rest of it.
-TEST(ScratchPoolTest, GivesBackWhatIsNotUsedAnyMore) {
+// Why: the maximum that a daemon ever needed would be kept for the rest of its life.
+TEST(ScratchPoolTest, FreesMemoryThatIsNoLongerUsed) {
   ScratchPool pool(256 * kMiB);
   Clock clock(pool);
   TakeAndReturn(pool, {kMiB, 32 * kMiB, 32 * kMiB});
@@ -93,7 +93,7 @@ TEST(ScratchPoolTest, GivesBackWhatIsNotUsedAnyMore) {
   EXPECT_EQ(pool.NextDeadline(), ScratchPool::kNever) << "nothing is left to wake for";
 }
 
-TEST(ScratchPoolTest, KeepsWarmWhatIsUsedAgainAndAgain) {
+TEST(ScratchPoolTest, KeepsMemoryThatIsUsedRepeatedly) {
   ScratchPool pool(256 * kMiB);
   Clock clock(pool);
   TakeAndReturn(pool, {kMiB, kMiB, kMiB, 2 * kMiB});
@@ -107,7 +107,7 @@ TEST(ScratchPoolTest, KeepsWarmWhatIsUsedAgainAndAgain) {
   EXPECT_EQ(pool.kept_bytes(), kMiB) << "the others of its size, and the larger one, have gone";
 }
 
-TEST(ScratchPoolTest, GivesAllBackWhereNoMoreIsExpected) {
+TEST(ScratchPoolTest, FreesAllMemoryIfNoMoreIsExpected) {
   ScratchPool pool(256 * kMiB);
   Clock clock(pool);
   TakeAndReturn(pool, {kMiB, 5 * ScratchPool::kSliceBytes});
@@ -120,8 +120,8 @@ TEST(ScratchPoolTest, GivesAllBackWhereNoMoreIsExpected) {
   pool.Return(used);
 }
 
-// Why: giving much back takes milliseconds, in which the loop moves no payload.
-TEST(ScratchPoolTest, GivesBackASliceAtATime) {
+// Why: freeing much takes milliseconds, in which the loop moves no payload.
+TEST(ScratchPoolTest, FreesASliceAtATime) {
   ScratchPool pool(256 * kMiB);
   TakeAndReturn(pool, {16 * ScratchPool::kSliceBytes, kMiB});
   std::uint64_t kept = pool.kept_bytes();

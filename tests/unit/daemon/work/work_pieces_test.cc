@@ -1,4 +1,4 @@
-// How works are cut, and taken from both ends.
+// How work items are divided, and taken from both ends.
 #include "daemon/work/work_pieces.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(WorkPiecesTest, AreSeveralAboveOnePieceOnly) {
   EXPECT_TRUE(HasSeveralPieces(work));
 }
 
-TEST(WorkPiecesTest, AreLargerInLargeWorksButNotByMuch) {
+TEST(WorkPiecesTest, AreSlightlyLargerInLargeWorkItems) {
   for (const std::uint64_t bytes : {1ULL << 20, 8ULL << 20, 12ULL << 20, 1ULL << 24, 1ULL << 32}) {
     const collective::LocalWork work = Work(bytes / 4 / 4, 4);
     const std::uint64_t piece = ElementsOfPiece(work) * 4 * 4;
@@ -36,7 +36,7 @@ TEST(WorkPiecesTest, AreLargerInLargeWorksButNotByMuch) {
   }
 }
 
-// Why: a count that does not fit its field would give pieces out twice.
+// Why: a count that exceeds its field would take pieces twice.
 TEST(WorkPiecesTest, AreNeverMoreThanCanBeCounted) {
   for (std::uint64_t steps = 1; steps < 1'000; steps = steps * 3 + 1) {
     const std::uint64_t edge = 512 * PieceCursor::kPiecesMax * steps;
@@ -51,7 +51,7 @@ TEST(WorkPiecesTest, AreNeverMoreThanCanBeCounted) {
   }
 }
 
-TEST(WorkPiecesTest, AreTakenOnceFromBothEndsWhoeverComesTooLate) {
+TEST(WorkPiecesTest, AreTakenOnceFromBothEndsWhicheverThreadIsLate) {
   std::uint64_t word = PieceCursor::Of(PieceCursor::kPiecesMax);
   for (std::uint64_t i = 0; i < PieceCursor::kPiecesMax; ++i) {
     const PieceCursor cursor(word);

@@ -15,7 +15,7 @@
 namespace mlxcomm::workers_test {
 namespace {
 
-// Sums of two rows of numbers, each a piece of work.
+// Sums of two rows of numbers, each a work item.
 class Sums {
  public:
   Sums(std::size_t pieces, std::size_t elements)
@@ -51,7 +51,7 @@ class Sums {
   std::vector<collective::LocalWork> work_;
 };
 
-// A side for each number of them: odd ones spin and yield.
+// A policy for each number of workers: odd ones spin and yield.
 queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
   auto policy = queue::SchedulingPolicy::Choose(
       workers % 2 == 1 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
@@ -59,14 +59,14 @@ queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
   return policy;
 }
 
-// Workers ring and write these: both outlive them.
+// Workers ring and write these, so both outlive them.
 class WorkersTest : public testing::Test {
  protected:
   platform::Wakeup bell;
   record::FlightRecorder recorder{"node"};
 };
 
-TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
+TEST_F(WorkersTest, DoEachPieceOnceAndReportIt) {
   constexpr std::size_t kPieces = 500;
   const Sums sums(kPieces, 1000);
   Workers workers(Scheduling(3), bell, recorder);
@@ -83,8 +83,8 @@ TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
   }
 }
 
-// Why: each result must wake a loop that has announced its sleep, however the two threads meet.
-// How: one piece at a time, so that both sides spin, announce and sleep.
+// Why: each result must wake a loop that has announced its sleep, in every interleaving.
+// How: one work item at a time, so that both sides spin, announce and sleep.
 TEST_F(WorkersTest, WakeALoopThatSleeps) {
   const Sums sums(1, 16);
   Workers workers(Scheduling(1), bell, recorder);
@@ -95,22 +95,22 @@ TEST_F(WorkersTest, WakeALoopThatSleeps) {
     while (workers.Poll(done) == 0) {
       if (!workers.PrepareToSleep()) continue;
       pollfd waited{bell.descriptor(), POLLIN, 0};
-      ASSERT_EQ(::poll(&waited, 1, kNeverMs), 1) << "nobody rang for piece " << i;
+      ASSERT_EQ(::poll(&waited, 1, kNeverMs), 1) << "no worker rang for piece " << i;
       bell.Drain();
       workers.WakeUp();
     }
     ASSERT_EQ(done.back(), i);
-    if (i % 3 == 0) std::this_thread::yield();  // Now and then the worker sleeps first.
+    if (i % 3 == 0) std::this_thread::yield();  // Sometimes the worker sleeps first.
   }
 }
 
-// Why: the loop does refused work at once; accepted work must come back.
+// Why: the loop does refused work itself; accepted work must come back.
 TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
   Workers workers(Scheduling(1), bell, recorder);
   for (int round = 0; round < 3; ++round) {
     std::uint64_t given = 0;
-    // Nothing polls, so no place becomes free however fast the worker is.
+    // Nothing polls, so no slot becomes free however fast the worker is.
     while (given < Workers::kWorksMax && workers.Submit(sums[0], given, {})) ++given;
     ASSERT_EQ(given, Workers::kWorksMax) << round;
     EXPECT_FALSE(workers.Submit(sums[0], given, {}));
@@ -121,8 +121,8 @@ TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   }
 }
 
-// Why: when the loop has ended nothing takes results any more; the daemon must end too.
-TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
+// Why: when the loop has ended nothing takes results any more; the daemon must end, too.
+TEST_F(WorkersTest, EndThoughNoThreadTakesTheirResults) {
   const Sums sums(Workers::kWorksMax, 4);  // One for each: two of them work at once.
   Workers workers(Scheduling(2), bell, recorder);
   std::uint64_t given = 0;
@@ -131,10 +131,10 @@ TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
   }
 }
 
-// Why: free threads take a work piece by piece, and it is done when its last piece is, whichever
-// thread did that; every element must be combined once.
-// How: works of many pieces, with a rest, done by workers and the loop in any mixture.
-TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheLoop) {
+// Why: free threads take a work item in pieces, and it is done with its last piece, whichever thread did
+// that. Every element must be combined once.
+// How: work items of many pieces, with a rest, done by workers and the loop in any mixture.
+TEST_F(WorkersTest, ShareOneWorkItemAmongThemselvesAndTheLoop) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
   const Sums sums(kWorks, kElements);
@@ -142,7 +142,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheLoop) {
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
   while (done.size() < kWorks) {
-    static_cast<void>(workers.Help());  // It is chance whether there was something to help with.
+    static_cast<void>(workers.Help());  // There may be nothing to help with.
     workers.Poll(done);
   }
   EXPECT_FALSE(workers.Help());
@@ -153,7 +153,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheLoop) {
 }
 
 // Why: on one core the worker may not run before all is done.
-TEST_F(WorkersTest, LetTheLoopDoAllOfItWhereItComesFirst) {
+TEST_F(WorkersTest, LetTheLoopDoAllOfItIfItComesFirst) {
   const Sums sums(2, 300'000);
   Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
@@ -161,7 +161,7 @@ TEST_F(WorkersTest, LetTheLoopDoAllOfItWhereItComesFirst) {
     ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
     while (workers.Help()) {
     }
-    ASSERT_TRUE(workers.IsUnderWay()) << "the loop has not heard that it is done";
+    ASSERT_TRUE(workers.IsUnderWay()) << "the loop has not polled it";
     while (workers.Poll(done) == 0) {
     }
     ASSERT_FALSE(workers.IsUnderWay());
@@ -173,7 +173,7 @@ TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   for (int i = 0; i < 100; ++i) const Workers workers(Scheduling(2), bell, recorder);
 }
 
-// Why: nothing else shows whether the choice reaches the works, and the works' times reach it.
+// Why: nothing else shows that the choice reaches the work items, and that their times reach the choice.
 TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   const Sums sums(1, 50'000);  // 600 kB read and written.
   Workers workers(Scheduling(1), bell, recorder, 1'000'000);
@@ -193,7 +193,7 @@ TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
+TEST_F(WorkersTest, DoNotExistIfNoneAreConfigured) {
   const Sums sums(1, 4);
   Workers workers(Scheduling(0), bell, recorder);
   EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
@@ -203,11 +203,11 @@ TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-// Why: a slot is reused while threads that saw its last work still look at it, from both ends;
-// whatever they take then must be a piece, and each only once.
-// How: more works than there are slots, of a few pieces each, taken by all at once; a few at a
-// time, each with memory of its own.
-TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
+// Why: a slot is reused while threads that saw its last work item still access it, from both ends; whatever
+// they take then must be a piece, and each only once.
+// How: more work items than slots, of a few pieces each, taken by all threads at once; a few at a time, each
+// with its own memory.
+TEST_F(WorkersTest, ReuseASlotWhileOtherThreadsAccessIt) {
   constexpr std::uint64_t kElements = 50'000;  // Three pieces.
   constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
   constexpr std::uint64_t kAtOnce = 8;
@@ -219,7 +219,7 @@ TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
   std::uint64_t submitted = 0;
   for (std::size_t seen = 0; seen < kWorks;) {
     for (; !free.empty() && submitted < kWorks; ++submitted) {
-      // Not while a thread still has a piece of an earlier work in that memory.
+      // Not while a thread still has a piece of an earlier work item in that memory.
       if (!workers.Submit(sums[free.back()], free.back(), {})) break;
       free.pop_back();
     }
