@@ -153,7 +153,7 @@ void Links::OnTime(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     link::Link& link = *in_order_[i]->link;
     if (tick && link.OnTick(now_ns)) follows = true;
-    if (soon) link.AskNewRails(now_ns);
+    if (soon) link.PingNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
     freed_ = link.OnTime(now_ns) || freed_;
   }
@@ -184,7 +184,7 @@ void Links::ReportForwarding(std::uint64_t now_ns) {
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
   const bool seldom =
-      options_.may_ask_seldom() && std::ranges::all_of(in_order_, [this](const Peer* peer) {
+      options_.may_skip_heartbeats() && std::ranges::all_of(in_order_, [this](const Peer* peer) {
         return peer->link->HasHeardAllSince(ticked_ns_);
       });
   early_ns_ = seldom ? interval_ns : 0;
@@ -250,11 +250,11 @@ wire::Introduction Links::OwnIntroduction(const link::Link::Standing& standing) 
   return own;
 }
 
-absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
-                                  const rail::RailPath& path, std::uint64_t now_ns) {
+absl::Status Links::AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
+                                const rail::RailPath& path, std::uint64_t now_ns) {
   link::Link* const link = FindLink(peer);
   if (link == nullptr) return NoLink();
-  const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
+  const absl::Status added = link->AddSideRail(std::move(rail), path, now_ns);
   if (added.ok()) AskSoon(now_ns);
   ObserveNeighbours(now_ns);
   port_.OnDeadlineChanged();
@@ -341,7 +341,7 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rai
   if (!place.ok()) return place.status();
   link::Link* const link = *place;
   link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
-  const bool again = !link->GoesOnWith(theirs);
+  const bool again = !link->ContinuesWith(theirs);
   if (again) {
     absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
     if (!may.ok()) return may;
@@ -409,15 +409,14 @@ void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason
 }
 
 // Circuits hand to the channels of neighbours, which therefore come after them.
-bool Links::HandTheRest() {
-  bool all_handed = true;
+bool Links::SendRemaining() {
+  bool all_sent = true;
   for (const bool direct : {false, true}) {
     for (Peer* const peer : in_order_) {
-      if (peer->link->is_neighbour() == direct)
-        all_handed = peer->link->HandTheRest() && all_handed;
+      if (peer->link->is_neighbour() == direct) all_sent = peer->link->SendRemaining() && all_sent;
     }
   }
-  return all_handed;
+  return all_sent;
 }
 
 void Links::FlushAcknowledgements() {
@@ -483,7 +482,7 @@ bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
   for (const Peer* const one : in_order_) {
     std::size_t connections = 0;  // Those of RDMA lie beside one of these.
     one->link->ForEachConnection([&](const rail::RailPath& at, const rail::Rail&) {
-      connections += at.is_beside() ? 0 : 1;
+      connections += at.is_side_rail() ? 0 : 1;
     });
     all += connections;
     if (one->address == from.address) of_address += connections;

@@ -133,8 +133,8 @@ class Links final : private RouterPort {
     return link != nullptr && link->HasRailOver(path);
   }
   // As Link: a rail that was agreed on over the channel.
-  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
-                             const rail::RailPath& path, std::uint64_t now_ns);
+  absl::Status AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
+                           const rail::RailPath& path, std::uint64_t now_ns);
   // Once the peer is proved: kAccepted, kSelf, kAlreadyLinked, kTooMany..
   wire::VerdictCode Judge(const NodeId& peer, const rail::RailPath& path,
                           const Origin& from = {}) const;
@@ -183,7 +183,7 @@ class Links final : private RouterPort {
   // For the orderly end. Nothing is delivered any more. True: all is handed to the rails.
   void FlushAcknowledgements();
   bool PrepareRailsToSleep();
-  bool HandTheRest();
+  bool SendRemaining();
   // Rails send what they were given, circuits before what carries them; then they stop.
   void FinishRails();
   void StopRails();

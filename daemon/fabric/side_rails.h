@@ -1,10 +1,10 @@
 // Side rails: rails of another transport beside the TCP connections to neighbours, over the same
 // cables. A transport that needs a connection for its set-up, and as a spare, makes its rails by
 // implementing this class in a folder of its own (rdma/rdma_rails.h). The fabric tells it of
-// connections, and it adds its rails to the links by Links::AddRailBeside, each on the path of its
+// connections, and it adds its rails to the links by Links::AddSideRail, each on the path of its
 // connection with its own transport (rail_path.h).
 //
-//   connection ─▶ OnConnection ─▶ set-up with the neighbour, over the channel ─▶ AddRailBeside
+//   connection ─▶ OnConnection ─▶ set-up with the neighbour, over the channel ─▶ AddSideRail
 //
 // Owner: TcpFabric. Thread: the loop's; nothing here may wait. Time is an argument.
 #pragma once

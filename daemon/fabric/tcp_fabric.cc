@@ -639,9 +639,9 @@ void TcpFabric::SendTheRest() {
   const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
   links_.FlushAcknowledgements();
   for (;;) {
-    const bool all_handed = links_.HandTheRest();
+    const bool all_sent = links_.SendRemaining();
     const std::uint64_t now = platform::MonotonicNow();
-    if (all_handed || now >= deadline) return;
+    if (all_sent || now >= deadline) return;
     const bool may_sleep = links_.PrepareRailsToSleep();
     pollfd bell = {bell_.descriptor(), POLLIN, 0};
     if (may_sleep) ::poll(&bell, 1, static_cast<int>((deadline - now) / 1'000'000 + 1));

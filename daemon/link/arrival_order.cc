@@ -22,7 +22,7 @@ ArrivalOrder::Arrival ArrivalOrder::OnArrived(std::uint64_t sequence) {
   return Arrival::kNext;
 }
 
-bool ArrivalOrder::HasCome(std::uint64_t sequence) const {
+bool ArrivalOrder::HasArrived(std::uint64_t sequence) const {
   if (sequence <= received_) return true;
   return sequence <= received_ + wire::kWindow && BitOf(sequence);
 }
@@ -74,7 +74,7 @@ void ArrivalOrder::Release(std::uint64_t bytes) {
   held_bytes_ -= bytes;
 }
 
-// Slots are of the own share alone, for they are not given back: what is beyond takes as much as it has.
+// Slots are never freed, so they count against the link's own share; frames beyond it take their exact size.
 bool ArrivalOrder::TakeSlot(Kept& kept, std::size_t bytes) {
   if (bytes > wire::kSlotBytesMax) return false;
   if (free_slots_.empty()) {
@@ -96,7 +96,7 @@ const wire::FrameHeader* ArrivalOrder::NextDue(std::span<const std::byte>& paylo
   }
   while (reported_ < received_) {
     Kept& kept = kept_[++reported_ % wire::kWindow];
-    if (!kept.used) continue;  // It has gone up as it came.
+    if (!kept.used) continue;  // Delivered on arrival.
     due_ = &kept;
     const std::byte* bytes = nullptr;
     if (kept.control != nullptr) bytes = kept.control->data();

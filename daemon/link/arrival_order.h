@@ -1,16 +1,13 @@
-// The receiving half of what joins two nodes: tells new frames from copies, puts into order
-// what several rails deliver out of it, and knows what to acknowledge.
+// The receiving half between two nodes: detects duplicates, restores the order, and knows what to
+// acknowledge.
 //
-// Data has been placed when it comes here and may go up at once. Everything else goes up in
-// the order of the numbers; what comes too early is kept. An honest peer never lets more
-// than wire::kEarlyBytesMax of it be under way.
+// Data has already been placed and is delivered at once. All other frames are delivered in sequence order;
+// early ones are kept. An honest peer never has more than wire::kEarlyBytesMax of them under way.
 //
-//   OnArrived ──next──▶ up, then NextDue until nothing is due
+//   OnArrived ──next──▶ deliver, then NextDue until it returns nullptr
 //             ──early─▶ Keep
 //
-// Sans-I/O, no time. Owner: Link. Thread: the loop's. Memory: at most that and a window of
-// frames, as far as the budget of all links has room, in slots that are reused up to this one's own share;
-// none before the first frame comes early.
+// Memory: at most kEarlyBytesMax and a window of frames, as far as EarlyBudget has room.
 #pragma once
 
 #include <algorithm>
@@ -26,16 +23,14 @@
 
 namespace mlxcomm::link {
 
-// How much all links together keep of what has come too early. One link may keep
-// wire::kEarlyBytesMax, for so much may an honest peer have under way while a frame before it is
-// missing; but many that do so at once are more likely inventions. Each link has a share of its
-// own, so that others' cannot take all.
+// Limits the early frames of all links. One link may keep wire::kEarlyBytesMax, but many that do are probably
+// an attack. Each has its own share, so that others cannot take it.
 class EarlyBudget {
  public:
   static constexpr std::uint64_t kOwnBytes = 2 * 1024 * 1024;
   static constexpr std::uint64_t kSharedBytesMax = 128 * 1024 * 1024;
 
-  // For a link that has `held` bytes. False: there is no room, and nothing was taken.
+  // Returns false, taking nothing, if a link that already holds `held` bytes may not have `bytes` more.
   bool Take(std::uint64_t held, std::uint64_t bytes) {
     const std::uint64_t more = Beyond(held + bytes) - Beyond(held);
     if (shared_ + more > kSharedBytesMax) return false;
@@ -63,7 +58,6 @@ class ArrivalOrder {
     bool used = false;
   };
 
-  // `budget` may be null, for a link that is alone.
   explicit ArrivalOrder(rail::ArrivalClaims& claims, EarlyBudget* budget = nullptr)
       : claims_(claims), budget_(budget) {}
   ~ArrivalOrder() { Release(held_bytes_); }
@@ -71,26 +65,23 @@ class ArrivalOrder {
   ArrivalOrder& operator=(const ArrivalOrder&) = delete;
 
   Arrival OnArrived(std::uint64_t sequence);
-  // For kEarly. `control` may own the payload, else it is copied. kBeyondWindow: the peer sends
-  // more than it may. kNoRoom: all peers together do; nothing was kept.
+  // `control` may own the payload, otherwise it is copied. kBeyondWindow: the peer sends more than it may.
+  // kNoRoom: the links' common budget is used up; nothing was kept.
   enum class Keeping : std::uint8_t { kKept, kBeyondWindow, kNoRoom };
   [[nodiscard]] Keeping Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                              std::unique_ptr<std::vector<std::byte>> control);
-  // After kNext, until there is none: a kept frame whose turn it is. Valid until the next
-  // call. nullptr: none.
+  // After kNext: returns the next kept frame that is due, or nullptr. Valid until the next call.
   const wire::FrameHeader* NextDue(std::span<const std::byte>& payload);
 
-  // All up to here have come.
   std::uint64_t received() const { return received_; }
-  bool HasCome(std::uint64_t sequence) const;
-  // Some beyond received() have come.
+  bool HasArrived(std::uint64_t sequence) const;
   bool has_gaps() const { return beyond_ > 0; }
-  // False: none of this block has.
+  // Returns false if no frame of this block has arrived.
   bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
   std::uint64_t kept_bytes() const { return kept_bytes_; }
-  void Reset();  // Begins again at sequence 1; no rail may be there.
-  // After Reset: all that it has grown to.
-  void GiveBackMemory() {
+  void Reset();  // Starts again at sequence 1; there must be no rails.
+  // Frees all memory. Call it after Reset.
+  void FreeMemory() {
     kept_ = std::vector<Kept>();
     slots_ = std::vector<std::unique_ptr<std::byte[]>>();
     free_slots_ = std::vector<std::int32_t>();
@@ -112,13 +103,13 @@ class ArrivalOrder {
   rail::ArrivalClaims& claims_;
   EarlyBudget* const budget_;
   std::uint64_t received_ = 0;
-  std::uint64_t reported_ = 0;                               // Up to here all have gone up.
-  std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
-  std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
+  std::uint64_t reported_ = 0;                               // All up to here were delivered.
+  std::uint64_t beyond_ = 0;                                 // Arrived frames beyond received_.
+  std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // These frames, by number % kWindow.
   std::uint64_t kept_bytes_ = 0;
-  std::uint64_t held_bytes_ = 0;  // Of slots, used or not, and of messages without one.
+  std::uint64_t held_bytes_ = 0;  // All slots, and messages without one.
   std::vector<Kept> kept_;        // By number % kWindow; empty until needed.
-  Kept* due_ = nullptr;           // Handed out last.
+  Kept* due_ = nullptr;           // Returned last.
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;
 };

@@ -1,12 +1,9 @@
-// The frames that this side asks for once more: it has dropped a copy of each as one too many, and then the
-// other copy did not come. An acknowledgement says which these are; each is said once, for each time that it
-// is said another copy comes.
+// Frames that this side asks the peer to send again: a rail dropped a copy as a duplicate, and then the other
+// copy did not arrive. An acknowledgement names each frame once, because the peer sends a copy each time.
 //
-//   Want ──▶ wanted ──Begin, Next…, End: an acknowledgement──▶ asked for ──it has come──▶ gone
+//   Want ──▶ wanted ──Begin, Next…, End: an acknowledgement──▶ asked for ──arrived──▶ gone
 //              ▲                                                  │
-//              └─ the rail that said so has gone; or for long nothing has come (AskAgain) ─┘
-//
-// Owner: Link. Thread: the loop's. Memory: a number for each such frame, of which there are few.
+//              └─ that rail has ended, or nothing came for a while (AskAgain) ─┘
 #pragma once
 
 #include <algorithm>
@@ -19,7 +16,7 @@ namespace mlxcomm::link {
 
 class AskedFrames {
  public:
-  // Asked for it was, where it has come and was dropped once more.
+  // May be called again if the new copy was dropped as well.
   void Want(std::uint64_t sequence) {
     const auto found = std::ranges::find(wanted_, sequence);
     if (found != wanted_.end()) {
@@ -29,9 +26,8 @@ class AskedFrames {
     wanted_.push_back(sequence);
   }
   bool empty() const { return wanted_.empty(); }
-  // What was said may have been lost.
   void OnRailGone() { asked_ = 0; }
-  // The next acknowledgement says the first ones again, as many as go into one.
+  // The next acknowledgement repeats the first requests.
   void AskAgain() { again_ = true; }
   void Clear() {
     wanted_.clear();
@@ -39,13 +35,13 @@ class AskedFrames {
     again_ = false;
   }
 
-  // An acknowledgement is written. has_come(sequence): it need not be asked for any more.
-  template <typename HasCome>
-  void Begin(HasCome has_come) {
+  // Starts an acknowledgement and drops the frames that has_arrived(sequence).
+  template <typename HasArrived>
+  void Begin(HasArrived has_arrived) {
     std::size_t kept = 0;
     std::size_t asked = 0;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      if (has_come(wanted_[i])) continue;
+      if (has_arrived(wanted_[i])) continue;
       if (i < asked_) ++asked;
       wanted_[kept++] = wanted_[i];
     }
@@ -53,12 +49,11 @@ class AskedFrames {
     asked_ = asked;
     next_ = again_ ? 0 : asked_;
   }
-  // The next to be said; nothing: all have been.
   std::optional<std::uint64_t> Next() {
     if (next_ >= wanted_.size()) return std::nullopt;
     return wanted_[next_++];
   }
-  // One acknowledgement is full. True: there is more for another one.
+  // One acknowledgement is full. Returns whether another one is needed.
   bool NextRound() {
     next_ = std::max(next_, asked_);
     return next_ < wanted_.size();
@@ -70,7 +65,7 @@ class AskedFrames {
 
  private:
   std::vector<std::uint64_t> wanted_;
-  std::size_t asked_ = 0;  // The first of them have been asked for.
+  std::size_t asked_ = 0;  // The first this many have been asked for.
   std::size_t next_ = 0;
   bool again_ = false;
 };

@@ -9,9 +9,9 @@
 namespace mlxcomm::link {
 namespace {
 
-// Of a rail that has not been measured, where no other has either: 10 GbE.
+// Assumed until a rail has been measured: 10 GbE.
 constexpr double kRateAssumed = 1.25e9;
-// A choice of rails is judged again after this long at the earliest.
+// The choice of a rail is reviewed after this long at the earliest.
 constexpr std::uint64_t kJudgeAgainNs = 100'000;
 
 std::uint64_t WireBytes(const wire::FrameHeader& header) {
@@ -20,8 +20,7 @@ std::uint64_t WireBytes(const wire::FrameHeader& header) {
 
 }  // namespace
 
-// Of the smallest size that is large enough: most messages are small, and a peer that does not
-// read may let very many of them wait.
+// Takes the smallest sufficient slot: most messages are small, and a slow peer may leave many waiting.
 std::byte* Channel::TakeSlot(Outgoing& frame) {
   while (kSlotBytes[frame.size] < frame.header.payload_bytes) ++frame.size;
   Slots& slots = slots_[frame.size];
@@ -43,12 +42,12 @@ std::uint64_t Channel::slot_bytes() const {
 absl::Status Channel::HasRoomFor(const wire::FrameHeader& header) const {
   if (frames_.size() >= limits_.frames_max) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the limit of ", limits_.frames_max, " frames wait for the peer already"));
+        absl::StrCat("too many frames wait for the peer (limit ", limits_.frames_max, ")"));
   }
   const bool copied = header.type != wire::FrameType::kData && header.payload_bytes > 0;
   if (copied && copied_bytes_ + header.payload_bytes > limits_.copied_bytes_max) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        copied_bytes_, " bytes wait for the peer already, of at most ", limits_.copied_bytes_max));
+        copied_bytes_, " bytes already wait for the peer (limit ", limits_.copied_bytes_max, ")"));
   }
   if (!wire::IsRouting(header.type) || header.type == wire::FrameType::kCircuitClosed) {
     return absl::OkStatus();
@@ -57,7 +56,7 @@ absl::Status Channel::HasRoomFor(const wire::FrameHeader& header) const {
       carried_bytes_ + header.payload_bytes > limits_.copied_bytes_max / 4 * 3) {
     return absl::ResourceExhaustedError(
         absl::StrCat(carried_frames_, " frames of ", carried_bytes_,
-                     " bytes for third nodes wait for the peer already"));
+                     " bytes for third nodes already wait for the peer"));
   }
   return absl::OkStatus();
 }
@@ -96,7 +95,7 @@ Channel::Outgoing* Channel::Find(std::uint64_t sequence) {
   return &frames_[static_cast<std::size_t>(sequence - first)];
 }
 
-// What was lost goes before what is new: the other side waits for it.
+// Lost frames go first, because the peer waits for them.
 Channel::Outgoing* Channel::NextOutgoing() {
   for (; !lost_.empty(); lost_.pop_front()) {
     Outgoing* const frame = Find(lost_.front());
@@ -135,7 +134,7 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   }
   if (soonest == kNever) return false;
   if (soonest_with_room == soonest && !flights_[rail].IsFull(alone)) return true;
-  // It is worth the wait until its oldest frame has been waiting for longer than that.
+  // Wait for the best rail, until its oldest frame has waited longer than the alternative takes.
   if (soonest_with_room != kNever) {
     RailFlight& best = flights_[rail];
     const std::uint64_t patience_ns = std::max(soonest_with_room, best.LateNs() + 1);
@@ -144,7 +143,7 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   return false;
 }
 
-bool Channel::NextToHand(rail::OutgoingFrame& frame, std::size_t& rail, bool reliable_control) {
+bool Channel::NextToSend(rail::OutgoingFrame& frame, std::size_t& rail, bool reliable_control) {
   waits_until_ns_ = kNever;
   Outgoing* const next = NextOutgoing();
   if (next == nullptr) return false;
@@ -159,7 +158,7 @@ bool Channel::NextToHand(rail::OutgoingFrame& frame, std::size_t& rail, bool rel
   }
   next->state = State::kUnderWay;
   next->rail = static_cast<std::uint8_t>(rail);
-  next->ordinal = flights_[rail].OnHanded(next->header.sequence, WireBytes(next->header));
+  next->ordinal = flights_[rail].OnSent(next->header.sequence, WireBytes(next->header));
   ++next->readers;
   frame.header = next->header;
   frame.payload = next->payload;
@@ -172,11 +171,11 @@ bool Channel::NextToHand(rail::OutgoingFrame& frame, std::size_t& rail, bool rel
 void Channel::OnTransmitted(std::size_t rail, std::size_t frames) {
   RailFlight& flight = flights_[rail];
   if (frames == 0) return;
-  for (; frames > 0 && flight.has_unwritten(); --frames) OnReadNoMore(flight.OnWritten());
+  for (; frames > 0 && flight.has_unwritten(); --frames) OnReaderDone(flight.OnWritten());
   PopDone();
 }
 
-void Channel::OnReadNoMore(std::uint64_t sequence) {
+void Channel::OnReaderDone(std::uint64_t sequence) {
   Outgoing* const frame = Find(sequence);
   if (frame == nullptr || --frame->readers > 0) return;
   if (frame->acknowledged) {
@@ -194,7 +193,6 @@ void Channel::Release(Outgoing& frame) {
   if (frame.header.type == wire::FrameType::kData) released_.push_back(frame.cookie);
 }
 
-// The number stays, the payload is let go.
 void Channel::ReplaceByCancelled(Outgoing& frame) {
   Release(frame);
   frame.header.type = wire::FrameType::kCancelled;
@@ -204,7 +202,7 @@ void Channel::ReplaceByCancelled(Outgoing& frame) {
 }
 
 bool Channel::AcknowledgeOne(std::uint64_t sequence) {
-  if (sequence >= next_new_) return false;  // Never handed.
+  if (sequence >= next_new_) return false;
   Outgoing* const frame = Find(sequence);
   if (frame == nullptr || frame->acknowledged) return true;
   frame->acknowledged = true;
@@ -242,7 +240,6 @@ void Channel::PopDone() {
 void Channel::GiveUpOn(std::size_t rail, std::uint64_t ordinal) {
   Outgoing* const frame = Find(flights_[rail].At(ordinal).sequence);
   flights_[rail].OnGivenUp(ordinal);
-  // It may be under way on another rail by now.
   if (frame == nullptr || frame->acknowledged || frame->state != State::kUnderWay) return;
   if (frame->rail != rail || frame->ordinal != ordinal) return;
   frame->state = State::kLost;
@@ -256,8 +253,7 @@ void Channel::OnWanted(std::uint64_t sequence) {
   GiveUpOn(frame->rail, frame->ordinal);
 }
 
-// Rails keep order: what was handed before a frame that has arrived has not been lost only
-// if it has arrived as well.
+// Rails keep order: a frame sent before one that has arrived has either arrived as well or is lost.
 void Channel::FindLost() {
   for (const std::size_t rail : open_) {
     RailFlight& flight = flights_[rail];
@@ -268,12 +264,12 @@ void Channel::FindLost() {
 
 void Channel::OnRailDown(std::size_t rail) {
   RailFlight& flight = flights_[rail];
-  while (flight.has_unwritten()) OnReadNoMore(flight.OnWritten());
+  while (flight.has_unwritten()) OnReaderDone(flight.OnWritten());
   while (flight.Oldest() < flight.end()) GiveUpOn(rail, flight.Oldest());
   flight.Close();
   open_.Remove(rail);
   PopDone();
-  waits_until_ns_ = kNever;  // If there is another rail, NextToHand chooses again.
+  waits_until_ns_ = kNever;  // NextToSend chooses another rail, if there is one.
 }
 
 void Channel::OnNow(std::uint64_t now_ns) {
@@ -283,8 +279,7 @@ void Channel::OnNow(std::uint64_t now_ns) {
     RailFlight& flight = flights_[rail];
     flight.OnNow(now_ns);
     if (flight.is_reliable()) continue;
-    // All that have waited so long: what is handed again may go on another rail, and its
-    // acknowledgement then tells nothing of the others.
+    // Gives up all that are late: acknowledgements of resent frames say nothing about the others.
     while (flight.ProbeNs() <= now_ns) {
       flight.OnProbed();
       GiveUpOn(rail, flight.Oldest());
@@ -295,7 +290,7 @@ void Channel::OnNow(std::uint64_t now_ns) {
 
 std::uint64_t Channel::deadline_ns() const {
   std::uint64_t deadline = std::min(probe_ns_, waits_until_ns_);
-  if (frames_.empty()) return deadline;  // Nothing is left that could be lost.
+  if (frames_.empty()) return deadline;  // Nothing can be lost.
   for (const std::size_t rail : open_) {
     const RailFlight& flight = flights_[rail];
     if (!flight.is_reliable() && flight.has_untimed()) {
@@ -310,7 +305,7 @@ void Channel::Cancel(const OperationKey& key) {
     Outgoing& frame = frames_[i];
     if (frame.header.type != wire::FrameType::kData || rail::KeyOf(frame.header) != key) continue;
     if (frame.readers > 0) {
-      frame.cancelled = true;  // A rail may be reading it this moment.
+      frame.cancelled = true;  // A rail may be reading it.
     } else if (!frame.acknowledged) {
       ReplaceByCancelled(frame);
     }
@@ -337,7 +332,7 @@ void Channel::Reset() {
   released_.clear();
 }
 
-void Channel::GiveBackMemory() {
+void Channel::FreeMemory() {
   frames_ = rail::GrowingRing<Outgoing>();
   lost_ = rail::GrowingRing<std::uint64_t>();
   flights_ = {};

@@ -1,12 +1,10 @@
-// Tells a restarted daemon from a second machine with the same node id, such as one whose disk is a copy. A
-// daemon draws a new incarnation with each start. So one that is heard beside another of its id, or comes
-// back after it, is another machine's.
+// Distinguishes a restarted daemon from a second machine with the same node id, for example one with a copied
+// disk. A daemon draws a new incarnation at each start. So an incarnation that is active beside another, or
+// returns after another has replaced it, belongs to a second machine.
 //
-//   comes while none is linked, or the linked one has no connection ──▶ kTaken
-//   comes while another's connections live ──▶ kWaits: those are heard again, or end
-//   comes again, and they were heard since ──▶ kRefused    was linked, and replaced ──▶ kRefused
-//
-// Sans-I/O; time is an argument. Owner: Link. Thread: the loop's. Memory: five incarnations.
+//   arrives while none is linked, or the linked one has no connection ──▶ kTaken
+//   arrives while another's connections live ──▶ kWaits, until those are heard again or end
+//   arrives again, and they were heard since ──▶ kRefused    was linked, then replaced ──▶ kRefused
 #pragma once
 
 #include <algorithm>
@@ -20,14 +18,12 @@ namespace mlxcomm::link {
 class IdClaims {
  public:
   enum class Answer : std::uint8_t { kTaken, kWaits, kRefused };
-  // The daemon that the link is with; incarnation 0: it is lost. `heard_ns`: when one of its connections was
-  // heard last; 0: there is none.
+  // The linked daemon; incarnation 0: lost. `heard_ns`: the last receipt on any of its connections; 0: none.
   struct Holder {
     std::uint64_t incarnation = 0;
     std::uint64_t heard_ns = 0;
   };
 
-  // Another connection, from `address`, says that it is this node's.
   Answer Judge(std::uint64_t incarnation, const Holder& holder, const std::string& address,
                std::uint64_t now_ns) {
     if (incarnation == holder.incarnation) return Answer::kTaken;
@@ -42,7 +38,6 @@ class IdClaims {
     if (std::exchange(rival_, incarnation) != incarnation) rival_since_ns_ = now_ns;
     return Answer::kWaits;
   }
-  // The link is with this daemon from now on.
   void OnTaken(std::uint64_t incarnation) {
     if (incarnation == linked_) return;
     std::ranges::rotate(replaced_, replaced_.end() - 1);
@@ -51,21 +46,21 @@ class IdClaims {
     if (rival_ == incarnation) rival_ = 0;
   }
 
-  // Returns whether two machines were seen now, and people have not heard of it for a minute.
+  // Returns whether a new conflict was seen and none was reported in the last minute.
   bool ShouldReport(std::uint64_t now_ns) {
     if (seen_ns_ != now_ns || (reported_ns_ != 0 && now_ns - reported_ns_ < kReportNs))
       return false;
     reported_ns_ = now_ns;
     return true;
   }
-  std::uint64_t seen_ns() const { return seen_ns_; }  // When two machines were seen last; 0: never.
+  std::uint64_t seen_ns() const { return seen_ns_; }       // The last conflict; 0: never.
   const std::string& address() const { return address_; }  // The other machine's.
 
  private:
   static constexpr std::uint64_t kReportNs = 60'000'000'000;
 
   std::uint64_t linked_ = 0;
-  std::array<std::uint64_t, 4> replaced_{};  // Others took their place; the last one first.
+  std::array<std::uint64_t, 4> replaced_{};  // Newest first.
   std::uint64_t rival_ = 0;
   std::uint64_t rival_since_ns_ = 0;
   std::uint64_t seen_ns_ = 0;

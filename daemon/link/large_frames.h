@@ -1,13 +1,11 @@
-// The paths of a link on which small frames pass and large ones do not: an MTU on the way is smaller than
+// The link's paths that pass small frames but not large ones, because an MTU on the path is smaller than
 // those of its ends. A connection over such a path can be made, and the first large frame blocks it.
 //
-//   (not known) ──a connection goes, which passed none──▶ suspected ──the next as well──▶ lost
+//   (not known) ──a connection ends that passed none──▶ suspected ──the next as well──▶ lost
 //        ▲                                                    │                            │
-//        └───────── one passes, the interface goes down, or nothing is heard for long ─────┘
+//        └───────── one passes, the interface goes down, or kForgetNs without a try ───────┘
 //
-// One alone proves nothing: its cable may have been pulled just then.
-//
-// Owner: Link. Thread: the loop's; time is an argument. Memory: an entry for each path, at most kPathsMax.
+// One failure proves nothing: the cable may have been pulled just then.
 #pragma once
 
 #include <algorithm>
@@ -28,23 +26,21 @@ class LargeFrames {
   void OnPassed(const rail::RailPath& path) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.path == path; });
   }
-  // A connection has gone that was there for long enough to pass one. True: so they are lost, as of now.
+  // A connection ended that could have passed one. Returns whether the path counts as lost from now on.
   bool OnFailed(const rail::RailPath& path, std::uint64_t now_ns) {
     Entry& entry = EntryOf(path);
     entry.failed_ns = now_ns;
     return ++entry.failed_in_a_row == kLostAfter;
   }
-  // It is known otherwise.
   void OnLost(const rail::RailPath& path, std::uint64_t now_ns) {
     Entry& entry = EntryOf(path);
     entry.failed_ns = now_ns;
     entry.failed_in_a_row = std::max(entry.failed_in_a_row, kLostAfter);
   }
-  // Whatever is plugged in there next, it is another way.
+  // A different cable may be plugged in next.
   void OnInterfaceDown(const std::string& interface) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.path.local == interface; });
   }
-  // Nobody tries these paths any more.
   void ForgetOld(std::uint64_t now_ns) {
     std::erase_if(entries_,
                   [&](const Entry& entry) { return now_ns >= entry.failed_ns + kForgetNs; });
@@ -53,14 +49,13 @@ class LargeFrames {
   bool HasFailedSince(const rail::RailPath& path, std::uint64_t since_ns) const {
     return Any([&](const Entry& one) { return one.path == path && one.failed_ns >= since_ns; });
   }
-  // On any path.
   bool AreLostSince(std::uint64_t since_ns) const {
     return Any([&](const Entry& one) { return one.is_lost() && one.failed_ns >= since_ns; });
   }
   bool AreLostOn(const rail::RailPath& path) const {
     return Any([&](const Entry& one) { return one.path == path && one.is_lost(); });
   }
-  // "en2 - en3, en4 - en5"; empty: on none.
+  // Returns "en2 - en3, en4 - en5", or "" if no path is lost.
   std::string PathsText() const {
     std::string text;
     for (const Entry& entry : entries_) {
@@ -76,7 +71,7 @@ class LargeFrames {
   struct Entry {
     rail::RailPath path;
     std::uint32_t failed_in_a_row = 0;
-    std::uint64_t failed_ns = 0;  // The last one.
+    std::uint64_t failed_ns = 0;
     bool is_lost() const { return failed_in_a_row >= kLostAfter; }
   };
 
@@ -84,7 +79,7 @@ class LargeFrames {
   bool Any(Is is) const {
     return std::ranges::any_of(entries_, is);
   }
-  // The one that failed first makes room.
+  // The least recent failure makes room.
   Entry& EntryOf(const rail::RailPath& path) {
     const auto found = std::ranges::find(entries_, path, &Entry::path);
     if (found != entries_.end()) return *found;
@@ -94,7 +89,7 @@ class LargeFrames {
     return entries_.emplace_back(Entry{path});
   }
 
-  std::vector<Entry> entries_;  // In the order of the first failures.
+  std::vector<Entry> entries_;
 };
 
 }  // namespace mlxcomm::link

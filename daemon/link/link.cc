@@ -1,8 +1,6 @@
-// The way of frames: what is handed to rails and what they deliver. How rails come and go
-// is in link_state.cc.
+// Frames: what goes to the rails and what they deliver. link_state.cc handles rails that come and go.
 #include "daemon/link/link.h"
 
-#include <algorithm>
 #include <bit>
 
 #include <spdlog/spdlog.h>
@@ -13,9 +11,8 @@
 namespace mlxcomm::link {
 namespace {
 
-// An acknowledgement goes out by itself after this much, or this long if the loop is
-// busy with other links; else with the next frame or when it has nothing else to do. Where
-// nobody waits for it, the next frame or the tick.
+// An acknowledgement goes out alone after this much, or this long if the loop is busy with other links.
+// Otherwise it goes with the next frame, or with the tick if the peer does not wait for it.
 constexpr std::uint64_t kAcknowledgeFrames = 16;
 constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
@@ -32,30 +29,28 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
   return absl::OkStatus();
 }
 
-// Hands the rails as much as they may have. Not while a receive waits for one of them: a
-// grant could call for data that comes there.
+// Fills the rails. Not while a receive waits for a full rail: a grant could call for data that arrives there.
 void Link::Pump() {
   if (carrying_ == 0) return;
-  if (carrying_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
+  if (carrying_ > 1 && waiting_count_ == 0 && !channel_.all_sent()) UpdateHeld();
   rail::RailCommand command;
   std::size_t at = 0;
-  while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
+  while (waiting_count_ == 0 && channel_.NextToSend(command.frame, at, arrivals_.has_gaps())) {
     command.frame.header.acknowledged = arrivals_.received();
     if (!arrivals_.has_gaps()) {
-      // Said with the frame; but not soon, if that waits for others on its rail.
-      if (channel_.flight(at).unwritten_frames() == 1 && SaysForSure(at)) {
+      // The frame acknowledges; but not soon if it queues behind others on its rail.
+      if (channel_.flight(at).unwritten_frames() == 1 && AcknowledgesReliably(at)) {
         unacknowledged_ = {};
       }
     } else if (command.frame.header.type == wire::FrameType::kControl) {
-      GiveAcknowledgement(at);
+      SendAcknowledgement(at);
     }
     Give(at, command);
   }
 }
 
-// For the choice between rails: sooner than acknowledgements tell it, which come back behind
-// what the other side sends.
-void Link::LookAtHeld() {
+// Asks the rails for what they hold; acknowledgements show it later, queued behind the peer's data.
+void Link::UpdateHeld() {
   for (const std::size_t at : present_) {
     const RailFlight& flight = channel_.flight(at);
     if (!flight.is_reliable() || flight.bytes_under_way() == 0) continue;
@@ -63,7 +58,6 @@ void Link::LookAtHeld() {
   }
 }
 
-// Commands to one rail keep their order.
 void Link::Give(std::size_t at, const rail::RailCommand& command) {
   OnRail& on = rails_[at];
   if (on.waiting.empty() && on.rail->Give(command)) return;
@@ -136,9 +130,8 @@ void Link::Withdraw(const OperationKey& key) {
   for (const std::size_t at : present_) Give(at, command);
 }
 
-// Rails answer in the order of the commands, and one that is new has fewer to answer, so
-// withdrawals are done in the order in which they were begun.
-void Link::Answered(std::size_t at) {
+// Rails answer in the order of commands, and newer rails have fewer to answer, so withdrawals end in order.
+void Link::OnWithdrawAnswered(std::size_t at) {
   OnRail& on = rails_[at];
   const std::uint64_t index = on.withdrawals_taken - first_withdrawal_;
   if (index >= withdrawals_.size()) return;
@@ -152,10 +145,7 @@ void Link::Answered(std::size_t at) {
   }
 }
 
-void Link::Cancel(const OperationKey& key) {
-  channel_.Cancel(key);
-  // The next Poll reports releases; this call never does.
-}
+void Link::Cancel(const OperationKey& key) { channel_.Cancel(key); }
 
 void Link::DeliverReleased() {
   std::vector<std::uint64_t>& released = channel_.released();
@@ -163,8 +153,8 @@ void Link::DeliverReleased() {
   released.clear();
 }
 
-// One that goes down gives way to the others' turn at once. So does one that carries from now on: Links is
-// to know of a neighbour before that is heard. Who hands frames to a rail has seen large ones pass both ways.
+// A rail that goes down ends its turn. So does one that starts to carry, because Links must learn of a
+// neighbour before its frames. A peer that sends frames on a rail has seen large ones pass both ways.
 std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   std::size_t count = 0;
   rail::RailEvent event;
@@ -188,7 +178,7 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
 }
 
 void Link::OnDown(std::size_t at, const rail::RailEvent& event, std::uint64_t now_ns) {
-  TakeAbandoned(event);
+  RequestAbandoned(event);
   if (event.cause == rail::DownCause::kViolation) return OnViolation(event.reason);
   if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
   channel_.OnTransmitted(at, event.transmitted);
@@ -201,7 +191,7 @@ void Link::CountChanged(std::size_t at) {
   changed_ns_ = now_ns_;
   changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
   if (changed_frames_++ == 0) {
-    spdlog::warn("link to {}: bytes were changed or lost on {}; all is sent again", peer_.name,
+    spdlog::warn("link to {}: bytes were changed or lost on {}; resending all", peer_.name,
                  changed_on_);
   }
 }
@@ -213,7 +203,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   std::size_t count = 0;
   for (const std::size_t at : present_) count += PollRail(at, now_ns);
   if (!kept_.empty()) CloseKept();
-  if (LookForLarge(now_ns)) ++count;
+  if (OpenProvenRails(now_ns)) ++count;
   if (!withdrawn_.empty()) {
     reported_withdrawn_.swap(withdrawn_);
     for (const OperationKey& key : reported_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
@@ -242,20 +232,20 @@ void Link::FlushAcknowledgement() {
   if (at == kNoRail) {
     for (at = 0; !rails_[at].carries;) ++at;
   }
-  // Busy: it goes out once what waits has gone.
+  // A full rail: the acknowledgement follows what waits.
   if (!rails_[at].waiting.empty()) return;
   if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
     unacknowledged_ = {};
     acknowledge_now_ = false;
     return;
   }
-  GiveAcknowledgement(at);
-  if (SaysForSure(at)) return;
+  SendAcknowledgement(at);
+  if (AcknowledgesReliably(at)) return;
   for (at = 0; !rails_[at].carries || !channel_.flight(at).is_reliable();) ++at;
-  GiveAcknowledgement(at);
+  SendAcknowledgement(at);
 }
 
-// Several rails: the other side judges them by how soon they deliver.
+// The peer judges several rails by how soon they deliver.
 void Link::AcknowledgeBeforeSleep() {
   const bool awaited = unacknowledged_.has_data || carrying_ > 1 || arrivals_.has_gaps() ||
                        delivered_last_ == kNoRail ||
@@ -263,9 +253,8 @@ void Link::AcknowledgeBeforeSleep() {
   if (awaited) FlushAcknowledgement();
 }
 
-// What came over a reliable rail is never sent again, so nobody would ask for an
-// acknowledgement of it that an unreliable one has lost.
-bool Link::SaysForSure(std::size_t at) const {
+// A lost acknowledgement of a reliable rail's frame would not be repeated, so it must take a reliable rail.
+bool Link::AcknowledgesReliably(std::size_t at) const {
   if (channel_.flight(at).is_reliable()) return true;
   for (const std::size_t other : present_) {
     if (rails_[other].carries && channel_.flight(other).is_reliable()) return false;
@@ -273,10 +262,10 @@ bool Link::SaysForSure(std::size_t at) const {
   return true;
 }
 
-// All that has come, gaps and all; and what is wanted once more, unless that has been said:
-// each time it is, another copy comes.
-void Link::GiveAcknowledgement(std::size_t at) {
-  asked_.Begin([this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
+// Reports everything that has arrived, and requests each missing frame once, because the peer sends a copy
+// each time.
+void Link::SendAcknowledgement(std::size_t at) {
+  asked_.Begin([this](std::uint64_t sequence) { return arrivals_.HasArrived(sequence); });
   bool again = false;
   do {
     for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
@@ -301,14 +290,14 @@ void Link::GiveAcknowledgement(std::size_t at) {
 }
 
 void Link::Deliver(std::size_t at, rail::RailEvent& event) {
-  // Before the frame: it may acknowledge what has just been written.
+  // First, because the frame may acknowledge what has just been written.
   channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
     case rail::RailEvent::Kind::kTransmitted:
     case rail::RailEvent::Kind::kDown:
       if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
-      return TakeAbandoned(event);
-    case rail::RailEvent::Kind::kWithdrawn: return Answered(at);
+      return RequestAbandoned(event);
+    case rail::RailEvent::Kind::kWithdrawn: return OnWithdrawAnswered(at);
     case rail::RailEvent::Kind::kFrame:
       if (rails_[at].carries) delivered_last_ = at;
       rails_[at].delivered = true;
@@ -319,15 +308,13 @@ void Link::Deliver(std::size_t at, rail::RailEvent& event) {
   }
 }
 
-// It took a copy of a frame for one too many, and then the frame did not come: the rail went
-// down, or lost the rest of it. Or the frame's payload was not what had been sent.
-void Link::TakeAbandoned(const rail::RailEvent& event) {
-  if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
+// The rail dropped a copy of a frame as a duplicate, but then the other one was lost or corrupt.
+void Link::RequestAbandoned(const rail::RailEvent& event) {
+  if (event.abandoned == 0 || arrivals_.HasArrived(event.abandoned)) return;
   asked_.Want(event.abandoned);
   acknowledge_now_ = true;
 }
 
-// Its state cannot be trusted any more: nothing goes on from there.
 void Link::OnViolation(const std::string& what) {
   spdlog::error("node {} broke the protocol ({} times by now): {}", peer_.name, ++violations_,
                 what);
@@ -353,10 +340,10 @@ bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
   return true;
 }
 
-// False: the peer breaks the protocol.
+// Returns false if the peer breaks the protocol.
 bool Link::OnFrame(rail::RailEvent& event) {
   if (!OnAcknowledgement(event.header)) return false;
-  // Before the frame: what it says may have been said because those were received.
+  // First, because the frame may follow from those releases.
   DeliverReleased();
   if (event.header.sequence == 0) return true;
   if (event.duplicate) {
@@ -371,8 +358,7 @@ bool Link::OnNumbered(rail::RailEvent& event) {
   const ArrivalOrder::Arrival arrival = arrivals_.OnArrived(header.sequence);
   switch (arrival) {
     case ArrivalOrder::Arrival::kViolation: return false;
-    // A copy, or what stands in for data that came after all. If anything of it was placed,
-    // then within a receive that is still open: its bytes were claimed.
+    // A copy, or a stand-in for data that did arrive; the bytes that it placed were claimed.
     case ArrivalOrder::Arrival::kDuplicate:
       acknowledge_now_ = true;
       if (options_.planted_bug == PlantedBug::kKeepDuplicates) Report(header, event.payload);
@@ -389,20 +375,19 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     Report(header, event.payload);
   } else {
     const auto keeping = arrivals_.Keep(header, event.payload, std::move(event.control));
-    if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not by its fault alone.
+    if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not this peer's fault alone.
       Lose(rail::WithReason(
           absl::ResourceExhaustedError("too many nodes at once send frames that come too early, "
-                                       "and no more of them are kept"),
+                                       "and the memory for them is used up"),
           LinkReason::kCut));
     }
     if (keeping == ArrivalOrder::Keeping::kBeyondWindow) return false;
   }
-  if (arrival == ArrivalOrder::Arrival::kNext) ReportWhatIsDue();
+  if (arrival == ArrivalOrder::Arrival::kNext) ReportDue();
   return true;
 }
 
-// What came too early, as far as its turn has come.
-void Link::ReportWhatIsDue() {
+void Link::ReportDue() {
   std::span<const std::byte> payload;
   while (reachable()) {
     const wire::FrameHeader* const header = arrivals_.NextDue(payload);
@@ -424,7 +409,7 @@ void Link::Report(const wire::FrameHeader& header, std::span<const std::byte> pa
     case wire::FrameType::kCircuitFrame:
     case wire::FrameType::kCircuitCredit:
     case wire::FrameType::kCircuitClosed:
-      // From a node that is no neighbour (any more) they are left over from when it was.
+      // Otherwise they are left over from a former neighbour.
       if (routing_ != nullptr && is_neighbour()) {
         routing_->OnRouting(node, header, payload, now_ns_);
       }
@@ -447,7 +432,7 @@ bool Link::OnData(const rail::RailEvent& event) {
     command.key = posted.receive.key;
     command.step = posted.receive.step;
     const bool on_several = posted.on_several;
-    // The other side may be done as soon as it knows that this has come.
+    // The peer may be done as soon as it learns this.
     acknowledge_now_ = true;
     GiveBackBudget(posted);
     posted_.erase(found);
@@ -459,7 +444,7 @@ bool Link::OnData(const rail::RailEvent& event) {
   return true;
 }
 
-bool Link::HandTheRest() {
+bool Link::SendRemaining() {
   rail::RailEvent event;
   for (const std::size_t at : present_) {
     while (rails_[at].rail != nullptr && rails_[at].rail->Pop(event)) {
@@ -481,7 +466,7 @@ bool Link::HandTheRest() {
   if (!MayCarry(now_ns_)) return true;
   GiveWaiting();
   Pump();
-  return waiting_count_ == 0 && channel_.all_handed();
+  return waiting_count_ == 0 && channel_.all_sent();
 }
 
 bool Link::PrepareToSleep() {

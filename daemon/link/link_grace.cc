@@ -1,4 +1,4 @@
-// How a link waits: for a rail to carry, and in a grace for one to come back.
+// How a link waits: for a rail to carry, and in a grace period for one to return.
 #include <algorithm>
 
 #include <spdlog/spdlog.h>
@@ -9,14 +9,13 @@
 
 namespace mlxcomm::link {
 
-// The channel goes over it, too.
 void Link::Open(std::size_t at) {
   OnRail& on = rails_[at];
   on.carries = true;
   ++carrying_;
   channel_.OnRailUp(at, on.rail->is_reliable());
   channel_.OnNow(now_ns_);
-  if (on.resumed) acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+  if (on.resumed) acknowledge_now_ = true;  // Earlier acknowledgements may have been lost.
   large_.OnPassed(on.path);
 }
 
@@ -32,10 +31,8 @@ void Link::OpenAndReport(std::size_t at, std::uint64_t now_ns) {
   ReportRail(at, FabricNotice::Kind::kRailUp, {});
 }
 
-// A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
-// lost, where an MTU on the way has become smaller. So it carries nothing until one has come back (README.md,
-// Link). True: one carries from now on.
-bool Link::LookForLarge(std::uint64_t now_ns) {
+// A new connection proves only that small packets pass; it carries nothing until a large frame has come back.
+bool Link::OpenProvenRails(std::uint64_t now_ns) {
   bool opened = false;
   if (carrying_ == present_.size()) return false;
   for (const std::size_t at : present_) {
@@ -48,28 +45,25 @@ bool Link::LookForLarge(std::uint64_t now_ns) {
   return opened;
 }
 
-// It has been there for long enough to pass a large frame, and has passed none.
 bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
   return on.rail != nullptr && !on.carries && !on.rail->has_passed_large() &&
          now_ns >= on.since_ns + options_.heartbeat_timeout_ns / 2;
 }
 
-// One does, or has time to pass a large frame.
 bool Link::MayCarry(std::uint64_t now_ns) const {
   return std::any_of(present_.begin(), present_.end(), [&](std::size_t at) {
     return !IsSmallOnly(rails_[at], now_ns) && !large_.AreLostOn(rails_[at].path);
   });
 }
 
-void Link::OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns) {
+void Link::OnSmallOnlyEnded(const OnRail& on, std::uint64_t now_ns) {
   if (!IsSmallOnly(on, now_ns) || !large_.OnFailed(on.path, now_ns)) return;
-  spdlog::warn("link to {}: small frames pass on {} - {}, and large ones have not", peer_.name,
+  spdlog::warn("link to {}: small frames pass on {} - {}, but large ones do not", peer_.name,
                on.path.local, on.path.remote);
 }
 
-// A rail that has come at the end of the grace gets time to pass a large frame, where none on its path has
-// failed in it.
-bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
+// A rail that appears at the end gets time to pass a large frame, unless one on its path has failed.
+bool Link::ExtendGraceForLarge(std::uint64_t now_ns) {
   std::uint64_t until_ns = 0;
   for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
@@ -89,7 +83,7 @@ void Link::OnInterfaceUp(std::uint64_t now_ns) {
   grace_end_ns_ = std::max(grace_end_ns_, until_ns);
 }
 
-// The other daemon lives, and its answers get lost. It is given another grace period, but only one.
+// The peer lives and its answers get lost, so it gets a second grace period, once.
 void Link::OnConnectionInGrace(std::uint64_t now_ns) {
   detail_ = "a connection is back, and no large frame has passed on it yet";
   if (grace_after_reset_) return;
@@ -112,8 +106,7 @@ void Link::EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
 }
 
-// A rail had come, and has gone without having passed a large frame. A daemon that has ended is waited for no
-// longer than otherwise.
+// A rail ended without passing a large frame. A daemon that has ended gets only the reset grace.
 void Link::StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
   grace_after_reset_ = end.cause == rail::DownCause::kReset;
   if (grace_after_reset_) {
@@ -124,8 +117,8 @@ void Link::StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
 }
 
 void Link::EndGrace(std::uint64_t now_ns) {
-  if (LookForLarge(now_ns)) Pump();
-  if (state_ != State::kGrace || GivesTimeForLarge(now_ns)) return;
+  if (OpenProvenRails(now_ns)) Pump();
+  if (state_ != State::kGrace || ExtendGraceForLarge(now_ns)) return;
   for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
     if (IsSmallOnly(on, now_ns)) large_.OnLost(on.path, now_ns);
@@ -133,7 +126,7 @@ void Link::EndGrace(std::uint64_t now_ns) {
   if (large_.AreLostSince(grace_began_ns_)) {
     return Lose(rail::WithReason(
         absl::UnavailableError(absl::StrCat(
-            "small frames pass to it, and large ones have not for ",
+            "small frames pass to it, but large ones have not for ",
             (now_ns - grace_began_ns_) / 1'000'000,
             " ms: are packets lost on the way, or is an MTU there smaller than at the ends?")),
         LinkReason::kLargeLost));
@@ -143,11 +136,11 @@ void Link::EndGrace(std::uint64_t now_ns) {
                          : "no connection to it for ",
       (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
       " ms (", grace_why_,
-      grace_after_reset_ ? ")" : "; peers { grace_period_ms } is how long it is waited for)")));
+      grace_after_reset_ ? ")" : "; peers { grace_period_ms } sets how long to wait)")));
 }
 
-// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that
-// follows: where the machine is so busy that all ticks are late, who has gone must be found as well.
+// Every peer gets time to answer, but short pauses that follow do not extend it: on a machine so busy that
+// all ticks are late, dead peers must still be found.
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   const auto time_to_answer = [&](std::uint64_t& first_ns, bool again) {
     if (first_ns == 0 || again || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;

@@ -1,4 +1,4 @@
-// How a link's rails come and go, and what becomes of its state and sessions by that.
+// How rails come and go, and how that changes the link's state and sessions.
 #include <algorithm>
 #include <string>
 
@@ -52,11 +52,10 @@ void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   }
 }
 
-// Takes it out of all that counts rails; it has been stopped.
 void Link::DropRail(std::size_t at) {
   OnRail& on = rails_[at];
   if (on.rail->is_direct()) ++direct_rails_gone_;
-  OnSmallOnlyGone(on, now_ns_);
+  OnSmallOnlyEnded(on, now_ns_);
   on.rail.reset();
   present_.Remove(at);
   direct_.Remove(at);
@@ -64,7 +63,7 @@ void Link::DropRail(std::size_t at) {
     --carrying_;
     channel_.OnRailDown(at);
   }
-  // Frames wait in the channel, receives in posted_; withdrawals have come true.
+  // Its frames are in the channel and its receives in posted_; its withdrawals are complete.
   waiting_count_ -= on.waiting.size();
   on.waiting.clear();
   for (std::uint64_t i = on.withdrawals_taken - first_withdrawal_; i < withdrawals_.size(); ++i) {
@@ -75,12 +74,11 @@ void Link::DropRail(std::size_t at) {
     ++first_withdrawal_;
   }
   if (delivered_last_ == at) delivered_last_ = kNoRail;
-  // What was acknowledged, or asked for, on it may not have arrived.
+  // Acknowledgements and requests on it may not have arrived.
   acknowledge_now_ = true;
   asked_.OnRailGone();
 }
 
-// The other side has been heard on it; its receiver's clock says when.
 bool Link::HasHeard(const OnRail& on, std::uint64_t since_ns) const {
   const std::uint64_t heard_ns = on.rail->last_received_ns();
   return (on.delivered || heard_ns != on.heard_at_start_ns) && heard_ns > since_ns;
@@ -93,7 +91,7 @@ void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
   kept_.push_back({std::move(end), now_ns});
 }
 
-// Those given up before the other side was last heard on a connection.
+// Closes those that were dropped before the peer was last heard on a connection.
 void Link::CloseKept() {
   for (const std::size_t at : direct_) {
     while (!kept_.empty() && HasHeard(rails_[at], kept_.front().since_ns)) {
@@ -116,13 +114,13 @@ void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t 
   const bool carried = on.carries;
   if (carried) ReportRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
-  if (end.cause == rail::DownCause::kReset) AskThoseBeside(end, now_ns);
+  if (end.cause == rail::DownCause::kReset) PingSideRails(end, now_ns);
   if (present_.size() > 0) {
     if (carried) {
       spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why,
                    present_.size());
     } else {
-      spdlog::info("link to {}: no large frame had passed on a rail that has gone ({})", peer_.name,
+      spdlog::info("link to {}: a rail ended without passing a large frame ({})", peer_.name,
                    end.why);
     }
     Pump();
@@ -133,31 +131,29 @@ void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t 
   }
 }
 
-// A connection that is closed is a daemon that has ended, or was cut by something in between.
-// Side rails hear of no end: where no connection is left they are asked for a sign of life, and
-// go as well if there soon is none.
-void Link::AskThoseBeside(const rail::RailEnd& end, std::uint64_t now_ns) {
+// A closed connection means that a daemon has ended or was cut off. Side rails do not notice that, so if no
+// connection is left, each gets a heartbeat and must answer soon.
+void Link::PingSideRails(const rail::RailEnd& end, std::uint64_t now_ns) {
   for (const std::size_t at : direct_) {
-    if (!rails_[at].path.is_beside()) return;
+    if (!rails_[at].path.is_side_rail()) return;
   }
   for (const std::size_t at : present_) {
-    if (!rails_[at].path.is_beside()) continue;
-    GiveSignOfLife(at, now_ns);
+    if (!rails_[at].path.is_side_rail()) continue;
+    SendHeartbeat(at, now_ns);
     asked_since_ns_ = now_ns;
     asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
     asked_why_ = end.why;
   }
 }
 
-void Link::RemoveTheSilent(std::uint64_t now_ns) {
+void Link::RemoveSilentSideRails(std::uint64_t now_ns) {
   asked_until_ns_ = kNever;
   for (const std::size_t at : present_) {
-    if (!present_.Has(at) || !rails_[at].path.is_beside() ||
+    if (!present_.Has(at) || !rails_[at].path.is_side_rail() ||
         rails_[at].rail->last_received_ns() > asked_since_ns_) {
       continue;
     }
-    RemoveRailAt(at,
-                 {absl::StrCat("the connection beside it: ", asked_why_), rail::DownCause::kReset},
+    RemoveRailAt(at, {absl::StrCat("its connection ended: ", asked_why_), rail::DownCause::kReset},
                  now_ns);
   }
 }
@@ -166,7 +162,7 @@ void Link::ReportRail(std::size_t at, FabricNotice::Kind kind, const std::string
   const OnRail& on = rails_[at];
   std::string path;
   if (on.rail->is_direct()) {
-    if (on.path.is_beside()) path = std::string(WordOf(on.path.transport)) + " ";
+    if (on.path.is_side_rail()) path = std::string(WordOf(on.path.transport)) + " ";
     absl::StrAppend(&path, on.path.local, " - ", on.path.remote);
   }
   listener_.OnNotice({kind, peer_.name, std::move(path), why});
@@ -180,7 +176,7 @@ Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
   return answer;
 }
 
-// What we said of the sessions still holds, or came true meanwhile on another rail.
+// Our introduction still holds, or another rail has made it true meanwhile.
 bool Link::Holds(const Standing& reported, const wire::Introduction& theirs) const {
   if (reported.session != session_) return false;
   const bool both_name_each_other =
@@ -193,20 +189,20 @@ bool Link::Holds(const Standing& reported, const wire::Introduction& theirs) con
 absl::Status Link::MayAdd(const rail::Rail& rail, const rail::RailPath& path,
                           const wire::Introduction& theirs, const Standing& reported) const {
   if (!Holds(reported, theirs)) {
-    return rail::WithReason(absl::AbortedError("the sessions have changed since they were told"),
+    return rail::WithReason(absl::AbortedError("the sessions have changed since the introduction"),
                             LinkReason::kAnotherConnection);
   }
   if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
     return rail::WithReason(absl::AbortedError("another connection was faster"),
                             LinkReason::kAnotherConnection);
   }
-  const bool is_full = present_.size() == kRailsMax && GoesOnWith(theirs);
+  const bool is_full = present_.size() == kRailsMax && ContinuesWith(theirs);
   return is_full ? TooManyRails() : absl::OkStatus();
 }
 
 absl::Status Link::TooManyRails() {
   return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                              "the link has ", kRailsMax, " rails already, the most there may be")),
+                              "the link already has ", kRailsMax, " rails, the maximum")),
                           LinkReason::kTooMany);
 }
 
@@ -226,7 +222,7 @@ absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
     return rail::WithReason(absl::AbortedError("another machine has this node id"),
                             LinkReason::kSameId);
   return rail::WithReason(
-      absl::AbortedError("the connections of its former daemon have not ended yet"),
+      absl::AbortedError("the connections of its previous daemon have not ended yet"),
       LinkReason::kAnotherConnection);
 }
 
@@ -235,52 +231,52 @@ absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPat
                            const Standing& reported, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (absl::Status status = MayAdd(*rail, path, theirs, reported); !status.ok()) return status;
-  const bool goes_on = GoesOnWith(theirs);
-  if (!goes_on) {
+  const bool continues = ContinuesWith(theirs);
+  if (!continues) {
     v1::RailStatus row;
     rail->Describe(row);
     const absl::Status may = MayTake(peer.incarnation, row.remote_address(), now_ns);
     if (!may.ok()) return may;
   }
-  if (goes_on &&
+  if (continues &&
       (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
-    // The peer believes that it goes on: it must see this connection end.
+    // The peer assumes that the channel continues: it must see this connection end.
     OnViolation("it acknowledges frames that it cannot have");
-    return rail::WithReason(absl::DataLossError("its channel cannot be gone on with"),
+    return rail::WithReason(absl::DataLossError("its channel cannot be resumed"),
                             LinkReason::kViolation);
   }
-  if (reachable() && !goes_on) {
+  if (reachable() && !continues) {
     Lose(rail::WithReason(absl::UnavailableError(peer.incarnation == peer_.incarnation
-                                                     ? "it had given up on this node"
+                                                     ? "it had dropped its session with this node"
                                                      : "its daemon was restarted"),
                           LinkReason::kPeerRestarted));
   }
-  session_ = reported.session;  // What we sent to the peer holds.
-  if (!goes_on) ForgetChannel();
+  session_ = reported.session;  // Our introduction holds.
+  if (!continues) ForgetChannel();
   std::size_t at = 0;
   while (present_.Has(at)) ++at;
   for (auto& [key, posted] : posted_) {
     rail->Expect(posted.receive, posted.share);
-    posted.on_several = true;  // Some of it may have come on an earlier one.
+    posted.on_several = true;  // An earlier rail may have received a part.
   }
   const std::uint64_t heard_ns = rail->last_received_ns();
-  if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
-  TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
-  if (goes_on) {
+  if (absl::Status status = rail->Start(/*resumed=*/continues, claims_); !status.ok())
+    return status;
+  TakeRail(at, std::move(rail), path, continues, heard_ns, now_ns);
+  if (continues) {
     spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, present_.size());
     if (state_ == State::kGrace) OnConnectionInGrace(now_ns);
   } else {
     StartOver(peer, theirs);
   }
-  LookForLarge(now_ns);
+  OpenProvenRails(now_ns);
   Pump();
   return absl::OkStatus();
 }
 
-// As if both had introduced themselves by what they agree on anyhow.
-absl::Status Link::AddRailBeside(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
-                                 std::uint64_t now_ns) {
-  if (!is_neighbour()) return absl::AbortedError("the connection beside it has gone");
+absl::Status Link::AddSideRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
+                               std::uint64_t now_ns) {
+  if (!is_neighbour()) return absl::AbortedError("its connection has ended");
   wire::Introduction theirs{};
   theirs.session = peer_session_;
   theirs.known_peer_session = session_;
@@ -302,12 +298,12 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<rail::Rail> rail, const rail
   on.last_figures = {};
   on.last_tick_ns = now_ns;
   on.since_ns = now_ns;
-  on.asked = on.not_asked = 0;
+  on.asked = on.skipped = 0;
   on.silent_from_ns = on.paused_ns = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
   on.carries = false;
-  if (!on.rail->has_passed_large()) GiveSignOfLife(at, now_ns, /*padded=*/true);
+  if (!on.rail->has_passed_large()) SendHeartbeat(at, now_ns, /*padded=*/true);
   if (prepared_) on.rail->Prepare();
 }
 
@@ -316,11 +312,10 @@ void Link::Prepare() {
   for (const std::size_t at : present_) rails_[at].rail->Prepare();
 }
 
-// The way that has just come takes their place.
 void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
   for (const std::size_t at : present_) {
     if (at == newest || direct_.Has(at) || !present_.Has(at)) continue;
-    RemoveRailAt(at, {"a better way has been found", rail::DownCause::kCut, LinkReason::kReplaced},
+    RemoveRailAt(at, {"a better route was found", rail::DownCause::kCut, LinkReason::kReplaced},
                  now_ns);
   }
 }
@@ -337,7 +332,6 @@ void Link::StartOver(const NodeIdentity& peer, const wire::Introduction& theirs)
   listener_.OnNodeUp(peer_);
 }
 
-// Without rails.
 void Link::ForgetChannel() {
   channel_.Reset();
   arrivals_.Reset();
@@ -349,13 +343,12 @@ void Link::ForgetChannel() {
   acknowledge_now_ = false;
 }
 
-// A lost link is kept for its name and its state, not for what it had under way. Only from OnTime:
-// elsewhere frames may still be in the hands of who is further up the stack.
-void Link::GiveBackMemory() {
+// Keeps the name and state of a lost link. Elsewhere than in OnTime, callers may still use frames.
+void Link::FreeMemory() {
   has_grown_ = false;
-  channel_.GiveBackMemory();
-  arrivals_.GiveBackMemory();
-  claims_.GiveBackMemory();
+  channel_.FreeMemory();
+  arrivals_.FreeMemory();
+  claims_.FreeMemory();
   withdrawals_ = rail::GrowingRing<Withdrawal>();
   posted_ = absl::flat_hash_map<PostedKey, Posted>();
   for (OnRail& on : rails_) on.waiting = rail::GrowingRing<rail::RailCommand>();
@@ -363,7 +356,7 @@ void Link::GiveBackMemory() {
 
 void Link::Lose(const absl::Status& why) {
   if (!reachable()) return;
-  // After a grace period for the reason that it began with.
+  // A grace period that expires keeps the reason with which it began.
   if (state_ != State::kGrace || rail::ReasonOf(why) != LinkReason::kNone)
     reason_ = rail::ReasonOf(why);
   state_ = State::kLost;
@@ -398,41 +391,41 @@ std::uint64_t Link::deadline_ns() const {
 
 bool Link::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  const bool gives_back = has_grown_ && !reachable();
-  if (gives_back) GiveBackMemory();
+  const bool frees = has_grown_ && !reachable();
+  if (frees) FreeMemory();
   if (now_ns >= channel_.deadline_ns()) {
     channel_.OnNow(now_ns);
     Pump();
     channel_.OnNow(now_ns);
   }
-  if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
+  if (now_ns >= asked_until_ns_) RemoveSilentSideRails(now_ns);
   if (state_ == State::kGrace && now_ns >= grace_end_ns_) EndGrace(now_ns);
-  return gives_back;
+  return frees;
 }
 
 bool Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  bool one_not_asked = false;
+  bool one_skipped = false;
   for (const std::size_t at : present_) {
     if (!present_.Has(at)) continue;
     TickRail(at, now_ns);
-    one_not_asked = one_not_asked || rails_[at].not_asked > 0;
+    one_skipped = one_skipped || rails_[at].skipped > 0;
   }
-  // What is there had time to carry: as the last rail that did has gone, or from the beginning.
+  // Every rail had time to pass a large frame.
   if (state_ == State::kUp && !MayCarry(now_ns)) {
-    EnterGrace(
-        {"no large frame passes on what is left", rail::DownCause::kCut, LinkReason::kSilent},
-        now_ns);
+    EnterGrace({"no large frame passes on the remaining rails", rail::DownCause::kCut,
+                LinkReason::kSilent},
+               now_ns);
   }
   CloseKept();
   large_.ForgetOld(now_ns);
-  // The one that asked for it may have been lost.
+  // The acknowledgement with the request may have been lost.
   if (!asked_.empty()) {
     asked_.AskAgain();
     acknowledge_now_ = true;
   }
   FlushAcknowledgement();
-  return one_not_asked;
+  return one_skipped;
 }
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
@@ -447,65 +440,63 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   channel_.OnRoundTrip(at, figures.round_trip_ns_min);
   const RailMeter& meter = channel_.flight(at).meter();
   if (meter.measured()) {
-    // One rail alone is as fast as it can be with what the system buffers by itself.
+    // A single rail is fastest with the system's own buffering.
     const double rate = carrying_ > 1 ? meter.bytes_per_second() : rail::Rail::kAnyRate;
     on.rail->OnRate(rate, figures.round_trip_ns_min);
   }
   on.last_figures = figures;
   on.last_tick_ns = now_ns;
-  on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
-  if (on.not_asked == 0) AskForSign(at, now_ns);
+  on.skipped = MaySkipHeartbeat(on, now_ns) ? on.skipped + 1 : 0;
+  if (on.skipped == 0) RequestHeartbeat(at, now_ns);
   if (FindGap(at, now_ns)) return;
   if (!IsSilent(on, now_ns)) return;
-  // It may be this loop that was asleep: what lies in the socket was not heard yet.
+  // This loop may have slept: data may wait in the socket.
   if (PollRail(at, now_ns) > 0) Pump();
   if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
-  // One through other nodes ends with its way, whichever part of that has fallen silent.
+  // A circuit ends with its route, whichever hop has fallen silent.
   const LinkReason reason = on.rail->is_direct() ? LinkReason::kSilent : LinkReason::kWayEnded;
   const std::uint64_t silent_ms = (now_ns - on.rail->last_received_ns()) / 1'000'000;
   RemoveRailAt(
-      at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), rail::DownCause::kCut, reason},
+      at, {absl::StrCat("nothing received for ", silent_ms, " ms"), rail::DownCause::kCut, reason},
       now_ns);
 }
 
-// A reliable rail loses nothing until it goes. Where it is the only one, and little but signs of life has
-// come on it since, what is missing is not on its way: somebody has swallowed it, or has never sent it.
+// A reliable rail loses nothing. If it is the only one and little but heartbeats has come since, the missing
+// frame was swallowed or never sent.
 bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
   const OnRail& on = rails_[at];
   const bool is_only = present_.size() == 1 && on.rail->is_direct() && on.rail->is_reliable();
   const bool waits = is_only && on.delivered && arrivals_.has_gaps() && on.received_rate < kQuiet;
-  // Ticks, for a pause of this process is one.
+  // Counts ticks, because a pause of this process is one tick.
   const std::uint64_t before = std::exchange(gap_after_, arrivals_.received());
   gap_ticks_ = waits && before == gap_after_ ? gap_ticks_ + 1 : 0;
-  // A circuit that this side has given up may be silent as long before the other side sends again.
-  const std::uint64_t patience_ns = (kWaysSilence + 1) * options_.heartbeat_timeout_ns;
+  // The peer may be as silent before it resends from a circuit that this side has dropped.
+  const std::uint64_t patience_ns = (kCircuitSilence + 1) * options_.heartbeat_timeout_ns;
   if (gap_ticks_ * options_.heartbeat_interval_ns <= patience_ns) return false;
   gap_ticks_ = 0;
   CountChanged(at);
   RemoveRailAt(at,
-               {absl::StrCat("frame ", gap_after_ + 1, " has not come, and later ones have"),
+               {absl::StrCat("frame ", gap_after_ + 1, " is missing, though later ones have come"),
                 rail::DownCause::kCut, LinkReason::kBytesChanged},
                now_ns);
   return true;
 }
 
-// What the other side has just sent is a sign of life, and it has one from us: our answer. It may
-// be long in coming the next time, so the limit of silence has to bear that this side asks later.
-bool Link::MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const {
+// The peer's own heartbeat shows that it lives, and our answer shows it to the peer.
+bool Link::MaySkipHeartbeat(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t asked_ns = on.rail->last_asked_ns();
   return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&
-         options_.may_ask_seldom() && (!on.rail->is_direct() || !IsNew(on)) &&
-         on.not_asked < kNotAskedMax;
+         options_.may_skip_heartbeats() && (!on.rail->is_direct() || !IsNew(on)) &&
+         on.skipped < kSkippedMax;
 }
 
-void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
+void Link::RequestHeartbeat(std::size_t at, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
-  if (on.asked < kAskedMin) ++on.asked;
-  if (on.waiting.empty()) GiveSignOfLife(at, now_ns);  // Or there is enough to be heard.
+  if (on.asked < kHeartbeatsMin) ++on.asked;
+  if (on.waiting.empty()) SendHeartbeat(at, now_ns);  // A full rail shows life anyway.
 }
 
-// It is echoed, so it asks for one as well.
-void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
+void Link::SendHeartbeat(std::size_t at, std::uint64_t now_ns, bool padded) {
   rail::RailCommand command;
   command.kind = rail::RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;
@@ -513,17 +504,17 @@ void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
   Give(at, command);
 }
 
-bool Link::IsNew(const OnRail& on) { return on.asked < kAskedMin; }
+bool Link::IsNew(const OnRail& on) { return on.asked < kHeartbeatsMin; }
 
-// Ways through others have no latency of their own that plans are made by.
+// Plans do not use the latency of circuits.
 bool Link::has_new_rail() const {
   return std::any_of(direct_.begin(), direct_.end(),
                      [this](std::size_t at) { return IsNew(rails_[at]); });
 }
 
-void Link::AskNewRails(std::uint64_t now_ns) {
+void Link::PingNewRails(std::uint64_t now_ns) {
   for (const std::size_t at : direct_) {
-    if (IsNew(rails_[at])) AskForSign(at, now_ns);
+    if (IsNew(rails_[at])) RequestHeartbeat(at, now_ns);
   }
 }
 
@@ -536,7 +527,7 @@ bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t heard = on.rail->last_received_ns();
   const std::uint64_t limit_ns =
-      (on.rail->is_direct() ? 1 : kWaysSilence) * options_.heartbeat_timeout_ns;
+      (on.rail->is_direct() ? 1 : kCircuitSilence) * options_.heartbeat_timeout_ns;
   return now_ns >= on.silent_from_ns && now_ns > heard && now_ns - heard > limit_ns;
 }
 
@@ -593,7 +584,7 @@ void Link::DescribeRail(std::size_t at, v1::RailStatus& status) const {
   if (IsSmallOnly(on, now_ns_) || (!on.carries && large_.AreLostOn(on.path))) {
     status.set_state(v1::RailState::down);
     status.set_reason(v1::LinkReason::large_lost);
-    status.set_detail("small frames pass on it, and no large one has");
+    status.set_detail("small frames pass on it, but no large one has");
   }
 }
 

@@ -5,7 +5,6 @@
 
 namespace mlxcomm::link {
 
-// The ring's memory stays.
 void RailFlight::Close() {
   entries_.clear();
   rail::GrowingRing<Entry> entries = std::move(entries_);
@@ -13,7 +12,7 @@ void RailFlight::Close() {
   entries_ = std::move(entries);
 }
 
-std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) {
+std::uint64_t RailFlight::OnSent(std::uint64_t sequence, std::uint64_t bytes) {
   Entry& entry = entries_.emplace_back();
   entry.sequence = sequence;
   entry.bytes = bytes;
@@ -28,9 +27,9 @@ std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) 
 void RailFlight::OnNow(std::uint64_t now_ns) {
   for (timed_ = std::max(timed_, first_); timed_ < end(); ++timed_) {
     Entry& entry = EntryAt(timed_);
-    entry.handed_ns = now_ns;
+    entry.sent_ns = now_ns;
     entry.timed = true;
-    meter_.OnHanded(entry.ahead_bytes);
+    meter_.OnSent(entry.ahead_bytes);
   }
 }
 
@@ -51,7 +50,7 @@ void RailFlight::OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns) {
   probed_end_ = 0;
   Done(entry);
   if (entry.timed) {
-    meter_.OnDelivered({entry.bytes, entry.ahead_bytes, under_way_bytes_, entry.handed_ns}, now_ns);
+    meter_.OnDelivered({entry.bytes, entry.ahead_bytes, under_way_bytes_, entry.sent_ns}, now_ns);
   }
   if (under_way_frames_ == 0) idle_since_ns_ = now_ns;
   PopDone();
@@ -102,7 +101,7 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
 double RailFlight::AheadBytes(double rate, std::uint64_t now_ns) const {
   const auto under_way = static_cast<double>(under_way_bytes_);
   if (!knows_held_) return under_way;
-  // Not for longer than acknowledgements take: a rail that stands still would look empty.
+  // Bounded by the time acknowledgements take: a stalled rail would look empty.
   const std::uint64_t since_ns =
       now_ns > held_.at_ns ? std::min(now_ns - held_.at_ns, meter_.round_trip_ns()) : 0;
   const double drained = rate * static_cast<double>(since_ns) / 1e9;
@@ -110,11 +109,11 @@ double RailFlight::AheadBytes(double rate, std::uint64_t now_ns) const {
   return std::min(under_way, static_cast<double>(unwritten_bytes_) + held);
 }
 
-std::uint64_t RailFlight::HandedBytesMax() const {
-  if (!reliable_) return kHandedBytesMax;
-  if (!meter_.measured()) return kHandedBytesUnmeasured;
-  const auto soon = static_cast<std::uint64_t>(meter_.bytes_per_second() * kHandedSeconds);
-  return std::clamp(soon, kHandedBytesMin, kHandedBytesMax);
+std::uint64_t RailFlight::UnwrittenBytesMax() const {
+  if (!reliable_) return kUnwrittenBytesMax;
+  if (!meter_.measured()) return kUnwrittenBytesUnmeasured;
+  const auto soon = static_cast<std::uint64_t>(meter_.bytes_per_second() * kUnwrittenSeconds);
+  return std::clamp(soon, kUnwrittenBytesMin, kUnwrittenBytesMax);
 }
 
 std::uint64_t RailFlight::LateNs() const {
@@ -124,11 +123,12 @@ std::uint64_t RailFlight::LateNs() const {
 bool RailFlight::IsFull(bool alone) const {
   const std::uint64_t frames = reliable_ ? end() - written_ : under_way_frames_;
   const std::uint64_t bytes = reliable_ ? unwritten_bytes_ : under_way_bytes_;
-  return frames >= kHandedFramesMax || bytes >= (alone ? kHandedBytesMax : HandedBytesMax());
+  return frames >= kUnwrittenFramesMax ||
+         bytes >= (alone ? kUnwrittenBytesMax : UnwrittenBytesMax());
 }
 
-// What was handed before the last probe has no more patience for it: else frames that were handed
-// one after the other, and all lost, would be sent again one by one, each after twice the time.
+// Frames sent before the last probe wait no longer because of it. Otherwise frames that were all lost would
+// be resent one by one, each after twice the time.
 std::uint64_t RailFlight::PatienceNs(std::uint64_t ordinal) const {
   const std::uint64_t round_trip = meter_.round_trip_ns();
   const std::uint32_t probes = ordinal < probed_end_ ? probes_ - 1 : probes_;
@@ -145,7 +145,7 @@ void RailFlight::OnProbed() {
 std::uint64_t RailFlight::ProbeNs() {
   const std::uint64_t oldest = Oldest();
   if (oldest == end() || !EntryAt(oldest).timed) return kNever;
-  return EntryAt(oldest).handed_ns + PatienceNs(oldest);
+  return EntryAt(oldest).sent_ns + PatienceNs(oldest);
 }
 
 }  // namespace mlxcomm::link

@@ -1,15 +1,9 @@
-// What is under way on one rail, as its sender knows it: the frames that were given to it and are not
-// acknowledged, in the order in which they were given, and how soon one more would arrive.
+// The frames under way on one rail, and how soon one more would arrive (README.md, RailFlight).
 //
-//   OnHanded ──▶ unwritten ──OnTransmitted──▶ written ──OnDone──▶ gone
-//                                  (acknowledged, or given up as lost; perhaps before
-//                                   the rail has said that it has written it)
+//   OnSent ──▶ unwritten ──OnTransmitted──▶ written ──OnDone──▶ gone
+//                                  (acknowledged, or lost; perhaps before the rail reports the write)
 //
-// README.md, RailFlight, has the estimate. Frames are given in the middle of a turn of the loop, in which
-// no clock is read for them; they get their time from the next OnNow.
-//
-// Sans-I/O. Owner: Channel. Thread: the loop's. Memory: a ring that grows to the largest number of frames
-// that were ever under way.
+// Frames are sent without reading the clock; the next OnNow stamps them.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +18,19 @@ namespace mlxcomm::link {
 class RailFlight {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // What a rail may hold unwritten: some milliseconds' worth, so that it is chosen late, by
-  // what other rails have carried meanwhile, and cancelled soon; and never so little that it
-  // falls idle before the loop's next turn. An unreliable one, which nothing else holds
-  // back, may have no more than the most under way at all.
-  static constexpr std::size_t kHandedFramesMax = 64;
-  static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
-  static constexpr std::uint64_t kHandedBytesMin = 512 * 1024;
-  static constexpr std::uint64_t kHandedBytesUnmeasured = 2 * 1024 * 1024;
-  static constexpr double kHandedSeconds = 0.002;
+  // Limits of what a rail holds unwritten: little, so that rails are chosen late, but enough until the loop's
+  // next turn. On an unreliable rail, the maximum limits everything under way.
+  static constexpr std::size_t kUnwrittenFramesMax = 64;
+  static constexpr std::uint64_t kUnwrittenBytesMax = 4 * 1024 * 1024;
+  static constexpr std::uint64_t kUnwrittenBytesMin = 512 * 1024;
+  static constexpr std::uint64_t kUnwrittenBytesUnmeasured = 2 * 1024 * 1024;
+  static constexpr double kUnwrittenSeconds = 0.002;
 
   struct Entry {
     std::uint64_t sequence = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t ahead_bytes = 0;  // Under way when it was handed.
-    std::uint64_t handed_ns = 0;
+    std::uint64_t ahead_bytes = 0;  // Under way when it was sent.
+    std::uint64_t sent_ns = 0;
     bool timed = false;
     bool done = false;
   };
@@ -50,12 +42,11 @@ class RailFlight {
   void Close();
   bool is_reliable() const { return reliable_; }
 
-  // Its ordinal on this rail.
-  std::uint64_t OnHanded(std::uint64_t sequence, std::uint64_t bytes);
+  std::uint64_t OnSent(std::uint64_t sequence, std::uint64_t bytes);
   void OnNow(std::uint64_t now_ns);
   bool has_unwritten() const { return written_ < end(); }
   std::uint64_t unwritten_frames() const { return end() - written_; }
-  // The oldest unwritten frame has been written: its sequence.
+  // The oldest unwritten frame has been written. Returns its sequence.
   std::uint64_t OnWritten();
   void OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns);
   void OnGivenUp(std::uint64_t ordinal);
@@ -63,37 +54,32 @@ class RailFlight {
     held_ = held;
     knows_held_ = true;
   }
-  void OnRoundTrip(std::uint64_t least_ns) { meter_.OnRoundTrip(least_ns); }
+  void OnRoundTrip(std::uint64_t min_ns) { meter_.OnRoundTrip(min_ns); }
 
-  // Frames [first(), end()), by ordinal.
+  // Frames are [first(), end()), by ordinal.
   std::uint64_t first() const { return first_; }
   std::uint64_t end() const { return first_ + entries_.size(); }
   const Entry& At(std::uint64_t ordinal) { return EntryAt(ordinal); }
   bool has_untimed() const { return timed_ < end(); }
 
-  // The oldest that is neither acknowledged nor given up; end(): none.
+  // Returns the oldest frame that is neither acknowledged nor lost; end(): none.
   std::uint64_t Oldest();
-  // Since when that has been waiting; now if nothing is.
   std::uint64_t OldestSinceNs(std::uint64_t now_ns) {
     const std::uint64_t oldest = Oldest();
-    return oldest < end() && EntryAt(oldest).timed ? EntryAt(oldest).handed_ns : now_ns;
+    return oldest < end() && EntryAt(oldest).timed ? EntryAt(oldest).sent_ns : now_ns;
   }
-  // How long from now until `bytes` more would have arrived.
+  // Returns the time from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
-  // Once the oldest has been waiting for longer, the rail is judged by that.
+  // If the oldest frame waits longer than this, the estimate follows its wait.
   std::uint64_t LateNs() const;
-  // As full as it may be. Of a reliable rail what is unwritten alone decides, not what is not
-  // acknowledged yet: acknowledgements come back behind what the other side sends.
-  // `alone`: there is no other rail, so nothing is chosen.
+  // On a reliable rail only unwritten frames count: acknowledgements queue behind the peer's own data.
   bool IsFull(bool alone = false) const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
-  // Of an unreliable rail: when the oldest frame under way is taken for lost although nothing
-  // behind it has been acknowledged; kNever: nothing is under way.
+  // Unreliable rails: when the oldest frame counts as lost without a later acknowledgement; or kNever.
   std::uint64_t ProbeNs();
-  // The oldest is given up so. What is handed from now on waits twice as long.
+  // The oldest frame is given up. Frames sent from now on wait twice as long.
   void OnProbed();
-  // The highest that was acknowledged, plus one.
   std::uint64_t acknowledged_end() const { return acknowledged_end_; }
 
  private:
@@ -101,8 +87,7 @@ class RailFlight {
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
   static constexpr std::uint32_t kDoubledMax = 6;
-  // An idle rail is tried again after that many times what a frame is thought to take on it,
-  // which makes the tries cost 3 % at most.
+  // An idle rail is tried again after this many times its estimate, so that the tries cost at most 3 %.
   static constexpr std::uint64_t kTryAgainTimes = 32;
   static constexpr std::uint64_t kTryAgainNsMin = 1'000'000'000;
 
@@ -112,24 +97,24 @@ class RailFlight {
   void Done(Entry& entry);
   std::uint64_t PatienceNs(std::uint64_t ordinal) const;
   void PopDone();
-  std::uint64_t HandedBytesMax() const;
+  std::uint64_t UnwrittenBytesMax() const;
   double AheadBytes(double rate, std::uint64_t now_ns) const;
 
   bool reliable_ = true;
   rail::GrowingRing<Entry> entries_;
   std::uint64_t first_ = 0;
-  std::uint64_t written_ = 0;  // Ordinals below it are written.
-  std::uint64_t timed_ = 0;    // Ordinals below it have their time.
-  std::uint64_t oldest_ = 0;   // No ordinal below it is under way.
+  std::uint64_t written_ = 0;  // Lower ordinals are written.
+  std::uint64_t timed_ = 0;    // Lower ordinals have their time.
+  std::uint64_t oldest_ = 0;   // Lower ordinals are not under way.
   std::uint64_t acknowledged_end_ = 0;
   std::uint64_t unwritten_bytes_ = 0;
   std::uint64_t under_way_bytes_ = 0;
   std::uint64_t under_way_frames_ = 0;
-  std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
+  std::uint64_t idle_since_ns_ = 0;  // 0: busy, or never used.
   rail::HeldBytes held_;
   bool knows_held_ = false;
-  std::uint32_t probes_ = 0;      // Since something was acknowledged.
-  std::uint64_t probed_end_ = 0;  // Ordinals below it were handed before the last of them.
+  std::uint32_t probes_ = 0;      // Since the last acknowledgement.
+  std::uint64_t probed_end_ = 0;  // Lower ordinals were sent before the last probe.
   RailMeter meter_;
 };
 

@@ -4,8 +4,7 @@
 
 namespace mlxcomm::link {
 
-// Nothing ahead: it has been idle meanwhile.
-void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
+void RailMeter::OnSent(std::uint64_t ahead_bytes) {
   if (ahead_bytes == 0) busy_.open = false;
 }
 
@@ -14,7 +13,7 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   MeasureLatency(delivery, now_ns);
   RaiseByOne(delivery, now_ns);
   if (!busy_.open) busy_ = {.begin_ns = now_ns, .open = true};
-  // What is acknowledged at its begin has arrived before it.
+  // Bytes acknowledged at the begin arrived before it.
   if (now_ns > busy_.begin_ns) {
     busy_.bytes += delivery.bytes;
     ++busy_.frames;
@@ -31,18 +30,18 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   if (ends) EndSpan();
 }
 
-// With all that was acknowledged at its last moment; what comes next belongs to the next one.
+// Includes all that was acknowledged at its last moment.
 void RailMeter::EndSpan() {
-  const bool goes_on = busy_.open;
+  const bool continues = busy_.open;
   span_taken_ns_ = span_end_ns_;
-  if (goes_on) EndBusy(span_end_ns_);
+  if (continues) EndBusy(span_end_ns_);
   if (span_.ns > 0) TakeSpan();
   span_ = {};
-  if (goes_on) busy_ = {.begin_ns = span_end_ns_, .open = true};
+  if (continues) busy_ = {.begin_ns = span_end_ns_, .open = true};
   span_end_ns_ = 0;
 }
 
-// A little that is carried quickly says nothing of how much could be.
+// Few bytes that pass quickly do not show what the rail could carry.
 void RailMeter::EndBusy(std::uint64_t now_ns) {
   busy_.open = false;
   if (busy_.bytes < kOneBytesMin) return;
@@ -52,26 +51,24 @@ void RailMeter::EndBusy(std::uint64_t now_ns) {
   span_.full = span_.full && busy_.full;
 }
 
-// A rail that is thought to be slow gets one frame at a time, and no span is ever long
-// enough; but the rate of one whole frame is at worst too low. Recent spans tell it better: a
-// buffer on the way takes the first of many frames at once.
+// A rail that seems slow gets one frame at a time, and no span is long enough; but one whole frame's rate is
+// a lower bound. Recent spans are better, because a buffer on the path takes the first frames at once.
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
-  if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  if (rate_ == 0 || now_ns <= delivery.sent_ns) return;
   const bool of_late = now_ns - span_taken_ns_ < kSpanCountsNs;
   if (of_late && ++lone_frames_ < kLoneFrames) return;
   const double rate =
-      static_cast<double>(delivery.bytes) * 1e9 / static_cast<double>(now_ns - delivery.handed_ns);
+      static_cast<double>(delivery.bytes) * 1e9 / static_cast<double>(now_ns - delivery.sent_ns);
   if (rate > rate_) rate_ += (rate - rate_) / 2;
   best_ = std::max(best_, rate_);
 }
 
-// Enough was under way to fill it, as far as we know its rate; or, if it has become slower
-// than that, the frame has found others before it and had to wait.
+// Enough was under way to fill it at its known rate; or, if it is slower than that, the frame had to queue.
 bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
   const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
   return static_cast<double>(delivery.left_bytes + delivery.bytes) >= held ||
-         (delivery.ahead_bytes > 0 && now_ns - delivery.handed_ns > 2 * latency_ns());
+         (delivery.ahead_bytes > 0 && now_ns - delivery.sent_ns > 2 * latency_ns());
 }
 
 void RailMeter::TakeSpan() {
@@ -82,7 +79,7 @@ void RailMeter::TakeSpan() {
     rate_ = rate;
     TakeWritingFromLatency();
   } else if (span_.full || rate > rate_) {
-    // However long it was: it may have been one lost segment, and the rail's bad luck.
+    // Limits a span's weight: it may be long because of one lost segment.
     const double ns = std::min(static_cast<double>(span_.ns), 3 * kMemoryNs);
     rate_ += (rate - rate_) * ns / (ns + kMemoryNs);
   }
@@ -90,7 +87,7 @@ void RailMeter::TakeSpan() {
 }
 
 void RailMeter::MeasureLatency(const Delivery& delivery, std::uint64_t now_ns) {
-  const std::uint64_t took = now_ns - delivery.handed_ns;
+  const std::uint64_t took = now_ns - delivery.sent_ns;
   round_trip_ns_ = round_trip_ns_ == 0 ? took : round_trip_ns_ - round_trip_ns_ / 8 + took / 8;
   if (delivery.ahead_bytes > 0 && latency_ns() != 0) return;
   const std::uint64_t writing = rate_ > 0 ? WritingNs(delivery.bytes) : 0;
@@ -105,15 +102,15 @@ void RailMeter::MeasureLatency(const Delivery& delivery, std::uint64_t now_ns) {
   latency_with_bytes_ = delivery.bytes + delivery.ahead_bytes;
 }
 
-// How much of it was writing is not known before the rate is.
+// Only the rate shows how much of the latency was writing.
 void RailMeter::TakeWritingFromLatency() {
   if (latency_now_ == kUnknown) return;
   const std::uint64_t writing = WritingNs(latency_with_bytes_);
   latency_now_ = latency_now_ > writing ? latency_now_ - writing : kUnknown;
 }
 
-void RailMeter::OnRoundTrip(std::uint64_t least_ns) {
-  if (least_ns > 0) latency_bound_ = 2 * least_ns;
+void RailMeter::OnRoundTrip(std::uint64_t min_ns) {
+  if (min_ns > 0) latency_bound_ = 2 * min_ns;
 }
 
 std::uint64_t RailMeter::latency_ns() const {

@@ -1,9 +1,4 @@
-// Some of a link's rails, by their numbers. Most links have one or two of eight, and what a link keeps for
-// each is large, so a loop over those that are there should not touch the rest.
-//
-//   for (const std::size_t at : present_) ...   Over a copy: the set may change meanwhile.
-//
-// Owner: Link, Channel. Thread: theirs. Memory: a word.
+// A set of a link's rails, by number. A rail's state is large, so loops visit only the one or two that exist.
 #pragma once
 
 #include <bit>
@@ -17,7 +12,7 @@ class RailSet {
  public:
   class Iterator {
    public:
-    // NOLINTBEGIN(readability-identifier-naming): what std::iterator_traits looks for.
+    // NOLINTBEGIN(readability-identifier-naming): std::iterator_traits needs these names.
     using iterator_category = std::input_iterator_tag;
     using value_type = std::size_t;
     using difference_type = std::ptrdiff_t;
@@ -47,7 +42,7 @@ class RailSet {
   bool Has(std::size_t at) const { return (rails_ >> at & 1) != 0; }
   std::size_t size() const { return static_cast<std::size_t>(std::popcount(rails_)); }
 
-  // Of those that there were when it was called.
+  // Over a copy: the set may change meanwhile.
   Iterator begin() const { return Iterator(rails_); }
   Iterator end() const { return Iterator(0); }
 

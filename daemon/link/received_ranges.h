@@ -1,11 +1,7 @@
-// Which bytes of a posted receive have come: each may come once, in any order.
+// The bytes of a posted receive that have arrived. Each may arrive once, in any order.
 //
-// One rail delivers in order, so there is one range as a rule. Several leave a gap for each
-// frame that is under way on a slower one, in the worst case for every other frame of the
-// channel's window; more gaps than frames can be missing nobody may make.
-//
-// Owner: Link, one for a receive. Thread: the loop's. Memory: kRangesKept without allocation,
-// at most kRangesMax.
+// One rail delivers in order, so there is usually one range. With several, each frame under way on a slower
+// rail leaves a gap: at worst every other frame of the channel's window. More gaps are a violation.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +18,8 @@ class ReceivedRanges {
   static constexpr std::size_t kRangesKept = 16;
   static constexpr std::size_t kRangesMax = wire::kWindow + 1;
 
-  // False: some of it has come already, or it would make too many gaps. `bytes` > 0,
-  // and offset + bytes does not wrap.
+  // Returns false if some of it has already arrived or there would be too many gaps.
+  // `bytes` > 0, and offset + bytes does not wrap.
   bool Accepts(std::uint64_t offset, std::uint64_t bytes) const {
     const std::uint64_t end = offset + bytes;
     const std::size_t at = After(offset);
@@ -33,7 +29,6 @@ class ReceivedRanges {
                        (at < ranges_.size() && ranges_[at].begin == end);
     return joins || ranges_.size() < kRangesMax;
   }
-  // As Accepts, and remembers it.
   bool Add(std::uint64_t offset, std::uint64_t bytes) {
     if (!Accepts(offset, bytes)) return false;
     bytes_ += bytes;
@@ -60,12 +55,11 @@ class ReceivedRanges {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
   };
-  // The first range that begins behind `offset`.
   std::size_t After(std::uint64_t offset) const {
     const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::begin);
     return static_cast<std::size_t>(behind - ranges_.begin());
   }
-  absl::InlinedVector<Range, kRangesKept> ranges_;  // In order, apart from each other.
+  absl::InlinedVector<Range, kRangesKept> ranges_;  // Sorted, not adjacent.
   std::uint64_t bytes_ = 0;
 };
 

@@ -1,14 +1,12 @@
-// Which rail places the payload of a numbered frame, when it arrives on several: every rail claims the
-// number of a data frame before it places a byte of it, and one rail gets it.
+// Decides which rail places the payload of a frame that arrives on several: every rail claims a data frame's
+// number before it places a byte of it, and only one gets it.
 //
-//   claimable ──Take──▶ claimed ──(node: everything up to it has arrived)──▶ received
+//   claimable ──Take──▶ claimed ──all frames up to it have arrived──▶ received
 //       ▲                  │
-//       └────GiveBack──────┘  the rail went down in mid-payload
+//       └────GiveBack──────┘  the rail went down within the payload
 //
-// See README.md, ArrivalClaims, for the slots and for copies that were dropped.
-//
-// Owner: Link. Thread: Take and GiveBack on rail threads, the rest on the loop's. Memory: fixed; none
-// between GiveBackMemory and Reset.
+// README.md, ArrivalClaims, explains the slots and dropped copies. Rails call Take and GiveBack on their
+// threads, the link the rest on the loop's.
 #pragma once
 
 #include <array>
@@ -24,9 +22,9 @@ class ArrivalClaims {
  public:
   enum class Claim : std::uint8_t {
     kOurs,
-    kTaken,  // By another rail, or it has come and the loop has not seen it yet.
+    kTaken,  // By another rail; or it has arrived but the loop has not seen it yet.
     kReceived,
-    kBeyond,  // The peer may not send it before more has been acknowledged.
+    kBeyond,  // Beyond the window.
   };
 
   ArrivalClaims() { Reset(); }
@@ -41,7 +39,7 @@ class ArrivalClaims {
       const bool claimed = (value & kClaimed) != 0;
       if (claimed && (value & kDroppedCopy) != 0) return Claim::kTaken;
       const std::uint64_t wanted = claimed ? value | kDroppedCopy : value | kClaimed;
-      // Acquire: what a rail has placed in part and given back is overwritten by us.
+      // Acquire: overwrites what another rail has placed and given back.
       if (slot.compare_exchange_weak(value, wanted, std::memory_order_acq_rel,
                                      std::memory_order_acquire)) {
         return claimed ? Claim::kTaken : Claim::kOurs;
@@ -49,8 +47,7 @@ class ArrivalClaims {
     }
   }
 
-  // By whom it was kOurs, and only if its payload has not come. True: another copy was
-  // dropped meanwhile, so the frame has to be asked for.
+  // Gives up a claim. Returns whether a copy was dropped meanwhile, so that the frame must be requested.
   [[nodiscard]] bool GiveBack(std::uint64_t sequence) {
     std::atomic<std::uint64_t>& slot = SlotOf(sequence);
     std::uint64_t value = slot.load(std::memory_order_acquire);
@@ -60,23 +57,23 @@ class ArrivalClaims {
         return (value & kDroppedCopy) != 0;
       }
     }
-    return false;  // It came in another frame of that number.
+    return false;  // Another frame with that number has arrived.
   }
 
-  // The loop's thread: this one and all before it have been received. In order, none left out.
+  // This frame and all before it have arrived. Called once per number, in order.
   void OnReceived(std::uint64_t sequence) {
     SlotOf(sequence).store(sequence + wire::kWindow, std::memory_order_release);
   }
 
-  // The loop's thread, without rails: numbers begin at 1 again.
+  // Without rails: numbers start at 1 again.
   void Reset() {
     if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
     for (std::uint64_t s = 1; s <= wire::kWindow; ++s) {
       SlotOf(s).store(s, std::memory_order_release);
     }
   }
-  // The loop's thread, without rails; Reset comes before the next one.
-  void GiveBackMemory() { slots_.reset(); }
+  // Call Reset before the next Take.
+  void FreeMemory() { slots_.reset(); }
 
  private:
   using Slots = std::array<std::atomic<std::uint64_t>, wire::kWindow>;

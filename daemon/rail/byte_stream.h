@@ -1,11 +1,7 @@
-// What the frames' bytes go through: a socket, as they are or in TLS (tcp/tls_stream.h), or
-// the messages of a queue pair (rdma/message_stream.h). Writer and reader see the same calls.
+// Carries the frames' bytes: a socket, plain or with TLS (tcp/tls_stream.h), or the messages of a queue pair
+// (rdma/message_stream.h). Never blocks.
 //
-// The stream does not own the socket, if there is one: each call passes it, because the stream
-// begins with the hello's, while asio has it. Nothing waits.
-//
-// Owner: a rail; before that the coroutine that makes it. Thread: the one that drives the rail,
-// one at a time.
+// Each call passes the socket, if any, because asio owns it during the hello.
 #pragma once
 
 #include <sys/types.h>
@@ -20,23 +16,19 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // As sendmsg and recvmsg: how many bytes of the parts, or -1 and errno. EBADMSG: what has
-  // come was not sent by the other side. Read: 0, the other side has closed.
+  // Like sendmsg and recvmsg; EBADMSG: the peer did not send these bytes.
   virtual ssize_t Write(int socket, iovec* parts, int count) = 0;
   virtual ssize_t Read(int socket, iovec* parts, int count) = 0;
-  // Write has taken something that the socket has not. Flush hands it as much of that as it
-  // takes: how many bytes, or -1 and errno.
+  // Whether Write has taken bytes that the socket has not. Flush passes them on and returns like Write.
   virtual bool HasUnsent() const { return false; }
   virtual ssize_t Flush(int /*socket*/) { return 0; }
-  // How many of all bytes that Write has taken, from the first on, are not read any more where
-  // they lay.
+  // How many of all bytes written so far the stream no longer reads from the caller's memory.
   virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
-  // A read that gives less than was asked for has taken all that had come.
-  virtual bool ReadsAllThereIs() const { return false; }
-  // There may be something to read that the socket does not show any more.
+  // Whether a short read has taken everything that had arrived.
+  virtual bool DrainsOnShortRead() const { return false; }
+  // Whether there may be bytes that poll() on the socket does not show.
   virtual bool HasUnread() const { return false; }
-  // Some of it was lost: what is read from here on begins with a header. Says so once, when
-  // all before it has been read; until then Read gives nothing.
+  // Returns true once, when everything before a loss has been read; the next byte begins a header.
   virtual bool TakeGap() { return false; }
   // Nothing more will be written.
   virtual void End(int /*socket*/) {}
@@ -47,8 +39,8 @@ class PlainStream final : public ByteStream {
  public:
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;
-  // epoll(7), "Questions and answers"; macOS's sockets do as well. Their end takes a read of its own.
-  bool ReadsAllThereIs() const override { return true; }
+  // See epoll(7), "Questions and answers"; macOS agrees. The end of the stream takes another read.
+  bool DrainsOnShortRead() const override { return true; }
   bool is_encrypted() const override { return false; }
 };
 

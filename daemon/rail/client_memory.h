@@ -1,8 +1,5 @@
-// Memory that payload may be sent from for long, made known to the fabric so that a rail can
-// register it with its hardware: a client's arena.
-//
-// Owner: its maker, and all that may still read from it, also hardware that will be done at an
-// unknown time. Thread: any. Memory: mapped as long as `owner` is kept.
+// Memory that payload may be sent from for a long time (a client's arena), so that rails can register it. It
+// stays mapped as long as `owner` is kept, also by hardware that finishes at an unknown time.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +13,9 @@ struct ClientMemory {
   std::shared_ptr<const void> owner;
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  // By which another process maps it; open as long as `owner` is kept. -1: there is none.
+  // Another process can map it by this; open as long as `owner` is kept. -1: none.
   int descriptor = -1;
-  // Keeps its pages from being given back to the system, as long as what it returns is kept; null: not
-  // now. Whatever registers the memory asks for it first. Empty: they stay anyway.
+  // Keeps the pages resident as long as the result is kept; null: not now. Empty: they stay anyway.
   std::function<std::shared_ptr<const void>()> keep_pages = {};
 
   bool Has(const std::byte* address) const {

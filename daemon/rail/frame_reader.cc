@@ -14,7 +14,7 @@
 namespace mlxcomm::rail {
 namespace {
 
-// Only these come from the other side; all else is this machine's, or the way between.
+// Only these come from the peer; all others from this machine or the network.
 DownCause CauseOf(int error) {
   return error == ECONNRESET || error == EPIPE ? DownCause::kReset : DownCause::kCut;
 }
@@ -38,7 +38,7 @@ FrameReader::FrameReader(const FileDescriptor& socket, ByteStream& stream, Frame
       last_received_ns_(platform::MonotonicNow()) {}
 
 void FrameReader::Forget(const OperationKey& key) {
-  // A payload half read goes on into the staging buffer and is dropped.
+  // The rest of a payload goes to the staging buffer and is dropped.
   if (!posted_.Forget(key)) return;
   target_ = staging_;
   copied_to_ = nullptr;
@@ -48,25 +48,24 @@ bool FrameReader::HasRoom() const {
   const std::uint64_t in_use = slots_used_ - slots_freed_.load(std::memory_order_acquire);
   const std::uint64_t large_controls =
       large_controls_used_ - large_controls_freed_.load(std::memory_order_acquire);
-  return in_use < kPayloadSlots && large_controls < kLargeControlsMax && port_.HasPlaceForEvent();
+  return in_use < kPayloadSlots && large_controls < kLargeControlsMax && port_.HasRoomForEvent();
 }
 
 bool FrameReader::Read(int write_error, int turns) {
   bool moved = false;
   for (int turn = 0; turn < turns && !has_ended_; ++turn) {
     if (TakeReadAhead()) moved = true;
-    // What is left of the last read waits for room, and so do we.
     if (has_ended_ || stalled_ || has_read_ahead() || !MayRead()) return moved;
     const Filled filled = Fill(write_error);
     if (filled == Filled::kNothing) return moved;
     moved = true;
-    if (filled == Filled::kAllThereIs) break;  // Else another read would find nothing.
+    if (filled == Filled::kAll) break;
   }
   if (!has_ended_) TakeReadAhead();
   return moved;
 }
 
-// Reads ahead for headers and small payloads; large ones go straight to their place.
+// Reads ahead for headers and small payloads; large payloads go directly to their place.
 FrameReader::Filled FrameReader::Fill(int write_error) {
   if (stream_.TakeGap()) DropBegun();
   const bool in_payload = target_ != nullptr;
@@ -77,7 +76,7 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
   read_first_ = 0;
   read_end_ = 0;
   if (IsLent(current_)) current_ = 1 - current_;
-  // A grant or an acknowledgement says nothing of what comes behind it.
+  // Grants and acknowledgements do not predict what follows.
   const bool among_data = incoming_.type == wire::FrameType::kData ||
                           (incoming_.payload_bytes == 0 && posted_.has_large());
   parts[count++] = {read_ahead_[current_], among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
@@ -116,16 +115,14 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
         EndAndReport("the rest of a frame has not come", LinkReason::kBytesChanged);
     }
   }
-  return is_short && stream_.ReadsAllThereIs() ? Filled::kAllThereIs : Filled::kSome;
+  return is_short && stream_.DrainsOnShortRead() ? Filled::kAll : Filled::kSome;
 }
 
-// Where the rest of a payload was swallowed, what comes is taken for it. Where much comes, that ends soon;
-// else signs of life are among it, and their mark is a number that no payload has.
+// If the rest of a payload was swallowed, what follows is read as payload, heartbeats included.
 bool FrameReader::HoldsMark(const std::byte* bytes, std::size_t count) const {
   return peers_mark_ != 0 && ::memmem(bytes, count, &peers_mark_, sizeof peers_mark_) != nullptr;
 }
 
-// The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.
 void FrameReader::DropBegun() {
   counts_frames_ = false;
   header_have_ = 0;
@@ -136,7 +133,7 @@ void FrameReader::DropBegun() {
   if (abandoned != 0) ReportAbandoned(abandoned, LinkReason::kNone);
 }
 
-// Consumes what was read ahead, as far as there is room: true if anything was.
+// Consumes what was read ahead, while there is room. Returns whether anything was consumed.
 bool FrameReader::TakeReadAhead() {
   bool any = false;
   if (stalled_) {
@@ -167,8 +164,7 @@ bool FrameReader::TakeReadAhead() {
   return any;
 }
 
-// A header is complete. Before anything in it is believed: a length that was changed would have us wait
-// for what never comes. False: as BeginFrame.
+// A header is complete. Its sum comes first, because a corrupt length could make us wait forever.
 bool FrameReader::OnHeader() {
   sum_have_ = 0;
   if (has_sums_ && !TakeSums(incoming_, sum_reported_)) {
@@ -182,7 +178,6 @@ void FrameReader::SumPayload(const std::byte* bytes, std::size_t count) {
   if (has_sums_) sum_have_ = ExtendSum(sum_have_, bytes, count);
 }
 
-// False: it has ended, or it is stalled.
 bool FrameReader::BeginFrame() {
   if (!wire::IsWellFormed(incoming_)) {
     End(DownCause::kViolation, "a frame that breaks a bound");
@@ -195,7 +190,6 @@ bool FrameReader::BeginFrame() {
   return true;
 }
 
-// True: all of the payload is here, and stays here.
 bool FrameReader::LendReadAhead() {
   if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
   if (incoming_.payload_bytes > read_end_ - read_first_) return false;
@@ -218,18 +212,18 @@ bool FrameReader::ChooseTarget() {
         }
         return true;
       case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
-      case PostedReceives::Place::kDropped:  // Both are read and dropped.
+      case PostedReceives::Place::kDropped:
       case PostedReceives::Place::kStaged: target_ = staging_; return true;
       case PostedReceives::Place::kUnknown:
-        if (!stalled_) End(DownCause::kCut, "data that nobody had asked for");
+        if (!stalled_) End(DownCause::kCut, "data that was never requested");
         return false;
       case PostedReceives::Place::kOutside:
-        End(DownCause::kViolation, "data outside of what was granted, or more than it");
+        End(DownCause::kViolation, "data outside of its grant");
         return false;
     }
   }
   if (wire::IsSignOfLife(incoming_.type)) {
-    target_ = staging_;  // For nobody.
+    target_ = staging_;  // Padding.
     return true;
   }
   if (incoming_.payload_bytes > wire::kSlotBytesMax) {
@@ -242,14 +236,13 @@ bool FrameReader::ChooseTarget() {
   return true;
 }
 
-// They are given back in the order in which they were taken. Where none is in use it begins again with the
-// first, so a rail that carries little touches little.
+// Slots are freed in order. An idle rail starts again at the first, to touch little memory.
 std::byte* FrameReader::TakeSlot() {
   if (slots_used_ == slots_freed_.load(std::memory_order_acquire)) slots_begun_ = slots_used_;
   return slots_ + (slots_used_ - slots_begun_) % kPayloadSlots * wire::kSlotBytesMax;
 }
 
-// The grant may have gone out on another rail, and the receive wait among our commands.
+// The grant may have gone out on another rail while the receive waits among our commands.
 PostedReceives::Place FrameReader::PlaceOfData() {
   if (!stalled_) {
     const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
@@ -260,7 +253,6 @@ PostedReceives::Place FrameReader::PlaceOfData() {
   return stalled_ ? PostedReceives::Place::kUnknown : posted_.Begin(incoming_, &target_);
 }
 
-// Header and payload are complete.
 void FrameReader::FinishFrame() {
   header_have_ = 0;
   ++frames_;
@@ -269,7 +261,7 @@ void FrameReader::FinishFrame() {
   if (std::byte* const to = std::exchange(copied_to_, nullptr); to != nullptr) {
     std::memcpy(to, payload, incoming_.payload_bytes);
   }
-  if (wire::IsSignOfLife(incoming_.type) && !HaveAllCome()) return;
+  if (wire::IsSignOfLife(incoming_.type) && !CheckFrameCount()) return;
   if (incoming_.type == wire::FrameType::kHeartbeat) {
     last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
     return port_.OnHeartbeat(incoming_);
@@ -289,7 +281,7 @@ void FrameReader::FinishFrame() {
     if (target_slot_) ++slots_used_;
   }
   if (observer_ != nullptr) {
-    // Small frames came with the last read; of large ones placing may have taken its time.
+    // Small frames arrived with the last read; placing a large one takes time.
     const bool large = incoming_.type == wire::FrameType::kData;
     observer_->OnReceived(incoming_, incoming_began_ns_,
                           large ? platform::MonotonicNow() : last_received_ns());
@@ -297,10 +289,9 @@ void FrameReader::FinishFrame() {
   port_.OnEvent(std::move(event));
 }
 
-// Data lies where processes may write at any time, at both ends: they can make its sum wrong, and must not
-// take down a rail that others use as well. So it is asked for again, and what was placed of it is placed
-// once more. Then it is sent from a copy and read to one, so that only the way can have changed it. The rest
-// are copies that no process reaches. False: nothing of it is wanted.
+// Processes may write to their data at any time, so a wrong sum must not take down a rail that others use.
+// The data is requested again, sent from a copy and read into one, so that only the network can have changed
+// it. All other payloads are copies that no process reaches. Returns false if the payload is not needed.
 bool FrameReader::OnWrongSum() {
   if (incoming_.type != wire::FrameType::kData) {
     EndAndReport("the payload of a frame is not as it was sent", LinkReason::kBytesChanged);
@@ -312,22 +303,21 @@ bool FrameReader::OnWrongSum() {
   return true;
 }
 
-// All frames that were sent before this sign of life. After a gap, which the stream has told of, they are
-// counted from here on. False: it has ended.
-bool FrameReader::HaveAllCome() {
+// Checks that all frames before this heartbeat have arrived. After a gap, counts from here.
+bool FrameReader::CheckFrameCount() {
   peers_mark_ = incoming_.digest;
   if (!std::exchange(counts_frames_, true)) frames_ = incoming_.number + 1;
   if (incoming_.number == 0 || incoming_.number == frames_ - 1) return true;
-  EndAndReport(absl::StrCat("of ", incoming_.number, " frames that the other side has sent, ",
-                            frames_ - 1, " have come"),
+  EndAndReport(absl::StrCat("of ", incoming_.number, " frames that the peer has sent, ",
+                            frames_ - 1, " have arrived"),
                LinkReason::kBytesChanged);
   return false;
 }
 
 void FrameReader::OnEcho() {
-  if (incoming_.payload_bytes > 0) {  // How long that takes is no latency.
+  if (incoming_.payload_bytes > 0) {  // Its time is not the latency.
     const bool is_first = !passed_large_.exchange(true, std::memory_order_relaxed);
-    if (is_first) ReportAbandoned(0, LinkReason::kNone);  // The loop waits for it.
+    if (is_first) ReportAbandoned(0, LinkReason::kNone);  // Wakes the loop, which waits for it.
     return;
   }
   const std::uint64_t now = platform::MonotonicNow();
@@ -347,11 +337,10 @@ void FrameReader::ReportAbandoned(std::uint64_t sequence, LinkReason reason) {
   port_.OnEvent(std::move(event));
 }
 
-// Its daemon lives, and waits for another connection.
 void FrameReader::OnGivenUp() {
   const bool changed = incoming_.tag == static_cast<std::uint32_t>(LinkReason::kBytesChanged);
   End(DownCause::kCut,
-      changed ? "what the other side got is not what was sent" : "the other side has given it up",
+      changed ? "the peer received other bytes than were sent" : "the peer has dropped it",
       changed ? LinkReason::kBytesChanged : LinkReason::kCut);
 }
 
@@ -362,7 +351,6 @@ void FrameReader::End(DownCause cause, std::string reason, LinkReason link_reaso
   end_link_reason_ = link_reason;
 }
 
-// Both daemons live, and what this one writes may well arrive.
 void FrameReader::EndAndReport(std::string reason, LinkReason link_reason) {
   End(DownCause::kCut, std::move(reason), link_reason);
   reports_end_ = true;

@@ -17,7 +17,7 @@ std::uint32_t SumOfHeader(wire::FrameHeader header) {
 }  // namespace
 
 std::uint32_t ExtendSum(std::uint32_t sum, const std::byte* bytes, std::size_t count) {
-  // The library neither writes there nor inverts the sum at both ends, as CRC32C does.
+  // ISA-L does not write to the buffer, and leaves out the inversions that CRC32C has at both ends.
   auto* from = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes));
   while (count > 0) {
     const std::size_t part = std::min<std::size_t>(count, std::numeric_limits<int>::max());

@@ -1,10 +1,9 @@
-// CRC32C of frames (ISA-L, which takes the processor's instructions for it and interleaves): what finds
-// bytes that a cable, a port or memory on the way has changed.
+// CRC32C of frames (with ISA-L). Detects bytes that a cable, a port or memory has changed on the way.
 //
 //   writer: payload ─Sum─▶ payload_sum ┐ header ─▶ header_sum       (wire/frame.h)
-//   reader: header_sum first, before any field is believed; then payload, piece by piece as it arrives
+//   reader: header_sum first, before any field is trusted; then the payload as it arrives
 //
-// Rails whose stream is encrypted have no sums: a record that was changed is not authentic.
+// Encrypted rails have no sums, because TLS authenticates each record.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +13,11 @@
 
 namespace mlxcomm::rail {
 
-// Of the bytes that gave `sum`, and these behind them; of none: 0.
 std::uint32_t ExtendSum(std::uint32_t sum, const std::byte* bytes, std::size_t count);
 
-// `payload` is all of the header's payload; it stays as it is until it has been sent.
+// `payload` may not change until it is sent.
 void PutSums(wire::FrameHeader& header, const std::byte* payload);
-// False: the header was changed on the way. Else its fields of sums are cleared, as frames without sums
-// have them, and `payload_sum` is what the payload has to give.
+// Returns false if the header is corrupt. Otherwise clears its sums and sets `payload_sum`.
 [[nodiscard]] bool TakeSums(wire::FrameHeader& header, std::uint32_t& payload_sum);
 
 }  // namespace mlxcomm::rail

@@ -24,15 +24,13 @@ void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
   pads_echo_ = pads_echo_ || heartbeat.payload_bytes > 0;
 }
 
-// The other side's window waits for acknowledgements, and they are true at any place; they
-// only may not go inside a frame. Several may so change places: what one says stays so. Of
-// each kind one waits at most, whatever the other side sends while it reads nothing: so there
-// is always room for commands.
+// Acknowledgements may overtake anything, but not split a frame: the peer's window waits for them. At most
+// one of each kind waits, however little the peer reads, so there is always room for commands.
 void FrameWriter::PutInFront(const OutgoingFrame& frame) {
   const bool inside = front_written_ > 0;
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
     wire::FrameHeader& waiting = At(i).frame.header;
-    if (waiting.sequence != 0) break;  // Those without a number are in front.
+    if (waiting.sequence != 0) break;  // Unnumbered frames are in front.
     if (!wire::MayRenew(waiting, frame.header)) continue;
     wire::Renew(waiting, frame.header);
     At(i).has_sums = false;
@@ -44,8 +42,8 @@ void FrameWriter::PutInFront(const OutgoingFrame& frame) {
   At(inside ? 1 : 0) = {frame};
 }
 
-// Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
-void FrameWriter::PutSignOfLife() {
+// Puts an echo or heartbeat in front; HasRoom leaves room for it.
+void FrameWriter::PutHeartbeat() {
   if (outgoing_count_ == kFramesMax) return;
   static constexpr std::array<std::byte, wire::kPaddedBytes> kPadding = {};
   wire::FrameHeader header;
@@ -83,7 +81,7 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
     Waiting& waiting = At(i);
     OutgoingFrame& frame = waiting.frame;
     const bool begun = i == 0 && front_written_ > 0;
-    // Acknowledgements may have been put in front of it since.
+    // Acknowledgements may have been inserted before it.
     if (wire::IsSignOfLife(frame.header.type) && !begun) {
       waiting.has_sums = waiting.has_sums && frame.header.number == written_frames_ + i;
       frame.header.number = written_frames_ + i;
@@ -95,8 +93,8 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   }
 }
 
-// A process may write into the memory that data lies in, again and again, and so make each sum wrong. Data
-// that was asked for again is sent from a copy, of which there is one at a time. False: it is in use.
+// Data that is sent again goes out from a copy, because a process may keep changing the original. Returns
+// false while the copy is in use.
 bool FrameWriter::Sum(Waiting& waiting) {
   OutgoingFrame& frame = waiting.frame;
   if (IsRepeated(frame.header)) {
@@ -122,7 +120,7 @@ bool FrameWriter::SendGivenUp(LinkReason why) {
   while (Write()) {
   }
   if (error_ == 0) return !is_empty();
-  // TLS writes nothing more either, but what it has said of that itself: an alert.
+  // TLS writes only its own alert now.
   while (stream_.HasUnsent()) {
     if (stream_.Flush(socket_.get()) < 0) return OnNotWritten(), blocked_;
   }
@@ -133,8 +131,7 @@ bool FrameWriter::Write() {
   if (error_ != 0) return false;
   CollectReleased();
   if (unreleased_count_ + kBatchFrames > kUnreleasedMax) return false;
-  // Signs of life go between frames, never inside one.
-  if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
+  if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutHeartbeat();
   blocked_ = false;
   if (outgoing_count_ == 0) {
     if (!stream_.HasUnsent()) return false;

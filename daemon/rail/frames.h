@@ -1,6 +1,4 @@
-// What a rail is given, and what it reports: frames to send, receives to fill, bytes that the system holds.
-//
-// Plain values. Thread: `place` of a posted receive says which.
+// A rail's frames to send, receives to fill, and the bytes that the system holds. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +18,24 @@ struct OutgoingFrame {
   const std::byte* payload = nullptr;
 };
 
-// Bytes that the sending system had taken from a rail and the other side's had not, and when:
-// an estimate, for the choice between rails.
+// An estimate of the bytes under way in the two systems' sockets, for the choice between rails.
 struct HeldBytes {
   std::uint64_t bytes = 0;
   std::uint64_t at_ns = 0;
 };
 
-// A receive for kData frames of one step of one operation from one node.
-// Chunks may arrive in any order and each is placed exactly once.
+// A receive for kData frames of one operation's step from one node. Each chunk is placed once, in any order.
 struct PostedReceive {
   OperationKey key;
   std::uint16_t step = 0;
   std::uint64_t bytes = 0;           // The step's range; > 0.
   std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
-  // nullptr: the payload is read straight to the destination. Otherwise the
-  // payload is staged by the rail and given to `place` on the rail's thread; on the
-  // loop's where the node is reached through others, the receive is not large, or cores
-  // are scarce.
+  // nullptr: payload goes directly to the destination. Otherwise `place` gets it on the rail's thread; on the
+  // loop's for circuits, small receives, and if cores are scarce.
   void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                 std::uint32_t bytes) = nullptr;
   const std::byte* operand = nullptr;  // For `place`.
-  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
+  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed.
 };
 
 }  // namespace mlxcomm::rail

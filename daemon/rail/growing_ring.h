@@ -1,8 +1,4 @@
-// A queue that keeps its memory: unlike std::deque it allocates nothing once it has
-// been as long as it will get.
-//
-// Owner: Channel, RailFlight, Link, CircuitRail, MessageStream. Thread: one. Memory: doubles when full,
-// never shrinks.
+// A queue that keeps its memory: unlike std::deque, it allocates only when it is longer than ever before.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,13 @@
-// The receives that are posted to one rail: where data goes, and which operations were withdrawn. What the
-// rails of a link share is claimed here before a byte is placed: the frame's number (arrival_claims.h) and
-// its bytes (receive_budget.h). See README.md, PostedReceives.
+// The receives that are posted to one rail: where data goes, and which operations were withdrawn. Before a
+// byte is placed, what the link's rails share is claimed: the frame's number (arrival_claims.h) and its bytes
+// (receive_budget.h). See README.md, PostedReceives.
 //
-//   header read ──Begin──▶ placed here ──all of it has arrived──▶ Complete
-//                             │  ├──some of it has──▶ PlaceSome: while it is in the cache
-//                             │  └──it was changed on the way──▶ Disown: claims are given back
-//                             └──rail goes down in between──▶ Abandon: claims are given back
+//   header read ──Begin──▶ placing ──complete──▶ Complete
+//                             │  ├──partly arrived──▶ PlaceSome: while it is in the cache
+//                             │  └──wrong sum──▶ Disown: gives the claims back
+//                             └──rail goes down──▶ Abandon: gives the claims back
 //
-// Owner: a rail. Thread: its owner's. Memory: one entry for each receive, with places for kUsual from the
-// first on; kWithdrawnMax withdrawn operations, beyond which any unknown operation may be one of them.
+// Memory: one entry per receive; at most kWithdrawnMax withdrawn operations, then any may be withdrawn.
 #pragma once
 
 #include <cstddef>
@@ -23,37 +22,35 @@
 
 namespace mlxcomm::rail {
 
-// To move more than that costs more than to wake a thread for it.
+// From this size on, moving the data costs more than waking a thread for it.
 inline constexpr std::uint64_t kLargeBytes = 64 * 1024 + 1;
 
 class PostedReceives {
  public:
   enum class Place : std::uint8_t {
     kDirect,     // At `*destination`.
-    kStaged,     // Somewhere else first, then Complete places it.
-    kDropped,    // Received, but its operation is over: Complete does nothing.
-    kDuplicate,  // A copy: nothing was claimed, there is nothing to complete.
-    kUnknown,    // Its receive may wait among the rail's commands: take them all, then ask
-                 // once more. If it is unknown then, nobody has asked for it.
-    kOutside,    // Of what was granted, or of the window.
+    kStaged,     // In a staging buffer; Complete places it.
+    kDropped,    // Read, but its operation is over: Complete does nothing.
+    kDuplicate,  // A copy: nothing was claimed, and Complete is not called.
+    kUnknown,    // Its receive may be among the rail's commands: execute them, then ask again.
+                 // If it is still unknown, it was never requested.
+    kOutside,    // Outside of the grant or of the window.
   };
 
-  // Any of at least kLargeBytes.
   bool has_large() const { return large_ > 0; }
-  // Before the first Begin; outlives this.
+  // Before the first Begin; `claims` outlive this.
   void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
-  // Data may come that an earlier rail was asked to forget.
-  void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
+  // Data may come for receives that an earlier rail has forgotten.
+  void AssumeEarlierWithdrawals() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
     if (posted_.capacity() == 0) posted_.reserve(kUsual);
     Posted& posted = posted_[{receive.key, receive.step}];
-    large_ -= IsLarge(posted) ? 1 : 0;  // An earlier one of that name.
+    large_ -= IsLarge(posted) ? 1 : 0;  // An earlier one with the same key.
     posted = {receive, share, 0};
     large_ += IsLarge(posted) ? 1 : 0;
   }
-  // The operation's receives are withdrawn. True: the frame under way is one of them; the
-  // rest of it goes nowhere.
+  // Returns whether the frame under way is for a withdrawn receive; its rest is dropped.
   bool Forget(const OperationKey& key) {
     absl::erase_if(posted_, [&](const auto& entry) {
       if (entry.first.first != key) return false;
@@ -69,12 +66,11 @@ class PostedReceives {
     places_ = false;
     return true;
   }
-  // All of it has come, on several rails.
+  // Everything has arrived, on several rails.
   void ForgetCompleted(const OperationKey& key, std::uint16_t step) {
     if (const auto found = posted_.find({key, step}); found != posted_.end()) Erase(found);
   }
 
-  // Where the payload of a well-formed kData frame goes.
   Place Begin(const wire::FrameHeader& header, std::byte** destination) {
     const bool asked_before = claimed_sequence_ == header.sequence;
     if (!asked_before) {
@@ -87,8 +83,7 @@ class PostedReceives {
       claimed_sequence_ = header.sequence;
     }
     const auto found = posted_.find({KeyOf(header), header.step});
-    // Also where it may have been withdrawn: to drop what a receive that waits among the
-    // commands needs would be the end of it.
+    // Asks again even if it may have been withdrawn, because its receive may wait among the commands.
     if (found == posted_.end() && (!asked_before || !WasWithdrawn(header))) return Place::kUnknown;
     if (found == posted_.end()) return Place::kDropped;
     Posted& posted = found->second;
@@ -108,7 +103,7 @@ class PostedReceives {
     return Place::kDirect;
   }
 
-  // The first `bytes` of a staged payload have come: they are placed as far as they may be.
+  // The first `bytes` of a staged payload have arrived. Places whole parts of them.
   void PlaceSome(const wire::FrameHeader& header, const std::byte* staged, std::size_t bytes) {
     const std::size_t part = (bytes - placed_bytes_) / kPartBytes * kPartBytes;
     if (!places_ || part == 0) return;
@@ -120,8 +115,7 @@ class PostedReceives {
     placed_bytes_ += part;
   }
 
-  // All of the payload of what was begun has come, to `staged` unless it went where it
-  // belongs. True: it has been placed.
+  // The payload is complete, in `staged` unless it was placed directly. Returns whether it is placed.
   bool Complete(const wire::FrameHeader& header, const std::byte* staged) {
     claimed_sequence_ = 0;
     if (!std::exchange(places_, false)) return false;
@@ -137,17 +131,16 @@ class PostedReceives {
     return true;
   }
 
-  // False: of the payload under way nothing is wanted, whatever it holds.
   bool is_placing() const { return places_; }
-  // All of the payload has come, and is not what was sent. Which frame has to come once more.
+  // The payload is corrupt. Returns the frame to request again.
   std::uint64_t Disown() {
     GiveBackBytes();
     const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
-    (void)claims_->GiveBack(sequence);  // It is asked for in any case.
+    (void)claims_->GiveBack(sequence);  // It is requested in any case.
     return sequence;
   }
 
-  // The rail goes down. Which frame nobody has now and nobody will send unasked; 0: none.
+  // The rail goes down. Returns the frame that no rail has and the peer will not resend unasked; 0: none.
   std::uint64_t Abandon() {
     GiveBackBytes();
     const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
@@ -157,7 +150,7 @@ class PostedReceives {
  private:
   static constexpr std::size_t kUsual = 1024;
   static constexpr std::size_t kWithdrawnMax = 4096;
-  // A multiple of every type, and worth a call.
+  // A multiple of every element size.
   static constexpr std::size_t kPartBytes = 32 * 1024;
   using Key = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
@@ -189,12 +182,11 @@ class PostedReceives {
   std::size_t large_ = 0;
   absl::flat_hash_set<OperationKey> withdrawn_;
   bool knows_all_withdrawn_ = true;
-  // The frame under way.
   std::uint64_t claimed_sequence_ = 0;  // 0: none.
   bool places_ = false;
   Key current_;
   std::uint64_t claimed_bytes_ = 0;
-  std::size_t placed_bytes_ = 0;  // Of its payload, ahead of the rest.
+  std::size_t placed_bytes_ = 0;  // Ahead of the rest.
 };
 
 }  // namespace mlxcomm::rail

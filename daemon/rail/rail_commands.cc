@@ -7,34 +7,34 @@ namespace {
 
 void Withdraw(const OperationKey& key, FrameReader& reader, FrameReaderPort& port) {
   reader.Forget(key);
-  if (!port.HasPlaceForEvent()) return;  // Only in the end: see ObeyCommands.
+  if (!port.HasRoomForEvent()) return;  // Only if `ends`.
   RailEvent event;
   event.kind = RailEvent::Kind::kWithdrawn;
   event.key = key;
   port.OnEvent(std::move(event));
 }
 
-void Obey(const RailCommand& command, FrameWriter& writer, FrameReader& reader,
-          FrameReaderPort& port) {
+void ExecuteCommand(const RailCommand& command, FrameWriter& writer, FrameReader& reader,
+                    FrameReaderPort& port) {
   switch (command.kind) {
     case RailCommand::Kind::kTransmit: return writer.Queue(command.frame);
     case RailCommand::Kind::kPostReceive:
       return reader.posted().Expect(command.receive, command.share);
     case RailCommand::Kind::kForgetCompleted:
       return reader.posted().ForgetCompleted(command.key, command.step);
-    case RailCommand::Kind::kHeartbeat: return writer.Beat(command.padded);
+    case RailCommand::Kind::kHeartbeat: return writer.QueueHeartbeat(command.padded);
     case RailCommand::Kind::kWithdraw: return Withdraw(command.key, reader, port);
   }
 }
 
 }  // namespace
 
-bool ObeyCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameReader& reader,
-                  FrameReaderPort& port, bool ends) {
+bool ExecuteCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameReader& reader,
+                     FrameReaderPort& port, bool ends) {
   bool any = false;
   RailCommand command;
-  while (writer.HasRoom() && (ends || port.HasPlaceForEvent()) && commands.Pop(command)) {
-    Obey(command, writer, reader, port);
+  while (writer.HasRoom() && (ends || port.HasRoomForEvent()) && commands.Pop(command)) {
+    ExecuteCommand(command, writer, reader, port);
     any = true;
   }
   return any;

@@ -1,7 +1,4 @@
-// What the loop asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
-// carried out in order: the same for a socket and for a queue pair.
-//
-// Thread: the one that drives the rail.
+// Executes the loop's commands for a rail with a frame writer and a frame reader, in order.
 #pragma once
 
 #include "daemon/rail/frame_reader.h"
@@ -11,9 +8,8 @@
 
 namespace mlxcomm::rail {
 
-// As far as there is room for what commands call for. `ends`: nobody takes events any more, and what
-// is still to be sent needs none. True: there was one.
-bool ObeyCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameReader& reader,
-                  FrameReaderPort& port, bool ends);
+// Executes commands while there is room for what they cause. `ends`: no events are taken any more.
+bool ExecuteCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameReader& reader,
+                     FrameReaderPort& port, bool ends);
 
 }  // namespace mlxcomm::rail

@@ -1,7 +1,4 @@
-// Observes the frames that a rail has moved, to show what carried what.
-//
-// Owner: a rail has its observer until it is destroyed; FabricOptions have the maker. Thread: the rail's own,
-// between two frames, so an observer neither waits nor allocates.
+// Observes the frames that a rail has moved. Runs between frames, so it neither waits nor allocates.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +13,15 @@ namespace mlxcomm::rail {
 class RailObserver {
  public:
   virtual ~RailObserver() = default;
-  // The frame's bytes went between the two times; several that went at once have the same.
+  // The frame was written between these times; frames written together have the same times.
   virtual void OnSent(const wire::FrameHeader& header, std::uint64_t begin_ns,
                       std::uint64_t end_ns) = 0;
-  // With what was done with its payload on the rail's thread.
+  // The times include placing the payload.
   virtual void OnReceived(const wire::FrameHeader& header, std::uint64_t begin_ns,
                           std::uint64_t end_ns) = 0;
 };
 
-// The loop's thread. `name` is for people; nullptr: nobody wants to know of this rail.
+// Returns nullptr if the rail is not observed.
 using RailObserverMaker = std::function<std::unique_ptr<RailObserver>(const std::string& name)>;
 
 }  // namespace mlxcomm::rail

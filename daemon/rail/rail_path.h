@@ -1,11 +1,8 @@
-// Which cable a rail lies on: the interface names of its two ends, seen from this one.
+// The cable that a rail uses: the interface names of its two ends, seen from this side.
 //
-// Two connections over the same path are the same rail, whatever their addresses are
-// (IPv4 and IPv6 over one cable would share it anyhow): the newer takes the older's place.
-// On a loopback interface the address stands for the interface, so that nodes of one host
-// can have several rails. A circuit is on a path of its own, which no interface is called. A
-// side rail (side_rails.h) is beside the connection over which it was made: the same interfaces,
-// another transport, and both are there at once.
+// Two connections over the same path are the same rail, whatever their addresses; the newer one replaces the
+// older. A loopback address stands for an interface, so that nodes of one host can have several rails. A side
+// rail (side_rails.h) exists beside its connection: same interfaces, another transport.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +14,6 @@
 
 namespace mlxcomm::rail {
 
-// A connection's end.
 enum class Role : bool { kDialer, kAcceptor };
 
 struct RailPath {
@@ -32,7 +28,7 @@ struct RailPath {
     return {"/circuit", "/" + std::to_string(circuit), Transport::kRoute};
   }
 
-  bool is_beside() const { return IsBeside(transport); }
+  bool is_side_rail() const { return IsBeside(transport); }
 
   friend bool operator==(const RailPath&, const RailPath&) = default;
   friend bool operator<(const RailPath& a, const RailPath& b) {

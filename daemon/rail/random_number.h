@@ -5,7 +5,7 @@
 
 namespace mlxcomm::rail {
 
-// Of the system; never 0.
+// From the system; never 0.
 std::uint64_t RandomNumber();
 
 }  // namespace mlxcomm::rail

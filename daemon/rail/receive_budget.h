@@ -1,16 +1,11 @@
-// How many bytes of a posted receive may still be placed, for all rails together: each
-// claims a payload's bytes before it places any of them. So once all of the receive has
-// come, nothing can be placed any more, whatever the peer sends on whichever rail, and its
-// memory may be given back at once.
+// Counts how many bytes of a posted receive may still be placed. All rails claim bytes before they place
+// them, so once a receive is complete, nothing can be placed any more, and its memory is free.
 //
-// A budget is used again for another receive as soon as its own is over. Rails may still
-// know of the earlier one; their shares carry its turn, and a share of an earlier turn
-// gets nothing. That is why no rail needs to be waited for.
+// A budget is reused at once. A share of an earlier turn gets nothing, so no rail needs to be waited for.
 //
 //   word:  turn (24 bits) | bytes left (40 bits)
 //
-// Owner: Link, in a pool that only grows. Thread: Open and Close the loop's, shares any.
-// Memory: one word.
+// Open and Close are the loop's; shares may be used on any thread.
 #pragma once
 
 #include <atomic>
@@ -23,7 +18,6 @@ class ReceiveBudget {
   static constexpr std::uint64_t kBytesMax = (std::uint64_t{1} << 40) - 1;
   enum class Claim : std::uint8_t { kOurs, kTooMuch, kOver };
 
-  // What a rail holds of it.
   class Share {
    public:
     Share() = default;
@@ -40,7 +34,7 @@ class ReceiveBudget {
         }
       }
     }
-    // They were ours and have not been placed.
+    // Returns claimed bytes that were not placed.
     void GiveBack(std::uint64_t bytes) {
       std::uint64_t word = budget_->word_.load(std::memory_order_relaxed);
       while (TurnOf(word) == turn_ &&
@@ -54,7 +48,6 @@ class ReceiveBudget {
     std::uint32_t turn_ = 0;
   };
 
-  // `bytes` <= kBytesMax.
   Share Open(std::uint64_t bytes) {
     turn_ = (turn_ + 1) & kTurnMask;
     word_.store(std::uint64_t{turn_} << kBytesBits | bytes, std::memory_order_release);

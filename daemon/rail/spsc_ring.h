@@ -1,11 +1,5 @@
-// A single-producer, single-consumer ring between two threads of the daemon, and
-// the agreement by which one of them may sleep.
-//
-// Ordering and sleep are those of proto/queue/ring.h; here both sides are trusted,
-// so positions are not checked. An item exists from its Push to its Pop.
-//
-// Owner: Rail. Thread: one producer, one consumer. Memory: fixed at creation; the system gives its pages
-// when items come to lie in them.
+// A single-producer, single-consumer ring between two threads of the daemon. Ordering and sleep are those of
+// proto/queue/ring.h, but both sides are trusted, so positions are not checked.
 #pragma once
 
 #include <atomic>
@@ -25,7 +19,6 @@ class SpscRing {
       : capacity_(capacity),
         memory_(platform::MapSparse(capacity * sizeof(Item))),
         items_(reinterpret_cast<Item*>(memory_.data())) {}
-  // Neither side uses it any more.
   ~SpscRing() {
     const std::uint64_t written = written_.load(std::memory_order_acquire);
     for (std::uint64_t at = read_.load(std::memory_order_acquire); at < written; ++at) {
@@ -41,12 +34,12 @@ class SpscRing {
     written_.store(written + 1, std::memory_order_release);
     return true;
   }
-  // Producer. Only grows until the next Push.
+  // Producer. Can only grow until the next Push.
   std::size_t Room() const {
     return capacity_ - static_cast<std::size_t>(written_.load(std::memory_order_relaxed) -
                                                 read_.load(std::memory_order_acquire));
   }
-  // Producer, after Push: whether the consumer has to be woken.
+  // Producer, after Push: whether to wake the consumer.
   bool ConsumerSleeps() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return consumer_sleeps_.load(std::memory_order_relaxed);
@@ -65,7 +58,7 @@ class SpscRing {
     read_.store(read + 1, std::memory_order_release);
     return true;
   }
-  // Consumer. False: something has come, do not sleep.
+  // Consumer. Returns false if the ring is not empty.
   bool PrepareToSleep() {
     consumer_sleeps_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,5 +1,4 @@
-// A status that carries, beside its sentence, which LinkReason it is: as a payload, so that it goes
-// through whatever hands statuses on.
+// Attaches a LinkReason to a status as a payload, so that it survives code that only forwards statuses.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,14 +9,14 @@ namespace mlxcomm::rail {
 
 inline constexpr char kReasonPayload[] = "mlxcomm.v1.LinkReason";
 
-// Of a status that carries none: `other`.
+// Returns `other` if the status carries none.
 inline LinkReason ReasonOf(const absl::Status& status, LinkReason other = LinkReason::kNone) {
   const auto payload = status.GetPayload(kReasonPayload);
   if (!payload.has_value() || payload->size() != 1) return other;
   return LinkReasonOf(static_cast<unsigned char>((*payload)[0]), other);
 }
 
-// The first reason stays: it is nearest to where things went wrong.
+// Keeps the first reason, which is closest to the failure.
 inline absl::Status WithReason(absl::Status status, LinkReason reason) {
   if (status.ok() || ReasonOf(status) != LinkReason::kNone) return status;
   const char number = static_cast<char>(reason);

@@ -1,7 +1,6 @@
 #include "daemon/rail/text_field.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace mlxcomm::rail {
 

@@ -1,4 +1,4 @@
-// Texts in messages of fixed size.
+// Text fields of fixed size in messages.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace mlxcomm::rail {
 
-// A NUL-padded field, whatever the other side put there.
+// Reads a NUL-padded field, whatever the peer put there.
 std::string_view TextOf(std::span<const char> field);
 void PutText(std::string_view text, std::span<char> field);
 

@@ -158,7 +158,7 @@ bool RailThread::Turn() {
   const std::uint64_t now = platform::MonotonicNow();
   stream_.OnNow(now);
   regions_.Refresh(now);
-  bool moved = ObeyCommands();
+  bool moved = ExecuteCommands();
   while (writer_.Write()) moved = true;
   moved = reader_.Read(0) || moved;
   stream_.OnTime();
@@ -268,7 +268,7 @@ void RailThread::SendTheRest() {
   bool goes_on = true;
   while (goes_on && !down_ && platform::MonotonicNow() < end) {
     stream_.OnNow(platform::MonotonicNow());
-    bool moved = ObeyCommands();
+    bool moved = ExecuteCommands();
     while (writer_.Write()) moved = true;
     stream_.OnTime();
     goes_on = TakeCompletions(moved) && PostAll(moved);
@@ -278,15 +278,15 @@ void RailThread::SendTheRest() {
   }
 }
 
-bool RailThread::ObeyCommands() {
-  return rail::ObeyCommands(commands_, writer_, reader_, *this,
-                            finish_.load(std::memory_order_relaxed));
+bool RailThread::ExecuteCommands() {
+  return rail::ExecuteCommands(commands_, writer_, reader_, *this,
+                               finish_.load(std::memory_order_relaxed));
 }
 
 // Every event carries it; this one is for when there is no other.
 void RailThread::ReportTransmitted() {
   writer_.CollectReleased();
-  if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
+  if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
   rail::RailEvent event;
   event.kind = rail::RailEvent::Kind::kTransmitted;
   Emit(std::move(event));

@@ -82,14 +82,14 @@ class RailThread final : private rail::FrameReaderPort {
   bool Sleep();
   int SleepMs() const;
   void SendTheRest();
-  bool ObeyCommands();
+  bool ExecuteCommands();
   void ReportTransmitted();
   void Emit(rail::RailEvent&& event);
   void WakeLoop();
   void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
-  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
-  void TakeCommands() override { ObeyCommands(); }
+  bool HasRoomForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ExecuteCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnEvent(rail::RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }

@@ -35,7 +35,7 @@ RdmaRail::~RdmaRail() {
 // Nobody waits for the thread's end, for that may be the driver's.
 absl::Status RdmaRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   thread_->posted().ShareClaims(claims);
-  if (resumed) thread_->posted().DoNotKnowAllWithdrawn();
+  if (resumed) thread_->posted().AssumeEarlierWithdrawals();
   try {
     std::thread([thread = thread_] { thread->Run(); }).detach();
   } catch (const std::system_error& error) {

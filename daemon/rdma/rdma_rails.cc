@@ -95,7 +95,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   }
   (*rail)->SetProvedWith(key);
   if (owner.fabric_.rail_observers) (*rail)->Observe(owner.fabric_.rail_observers(name));
-  return owner.links_.AddRailBeside(peer, *std::move(rail), rdma_path, now_ns);
+  return owner.links_.AddSideRail(peer, *std::move(rail), rdma_path, now_ns);
 }
 
 RdmaRails::RdmaRails(RdmaOptions options, const link::FabricOptions& fabric, fabric::Links& links,

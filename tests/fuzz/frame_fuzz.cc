@@ -289,7 +289,7 @@ class ReadRail final : FrameReaderPort {
   }
 
   // FrameReaderPort
-  bool HasPlaceForEvent() const override { return held_.size() < places_; }
+  bool HasRoomForEvent() const override { return held_.size() < places_; }
   void TakeCommands() override { commands_ -= commands_ > 0 ? 1 : 0; }
   bool CommandsWait() const override { return commands_ > 0; }
   void OnHeartbeat(const FrameHeader& heartbeat) override { Came(heartbeat, {}); }

@@ -12,7 +12,7 @@ using Place = rail::PostedReceives::Place;
 
 absl::Status SimulatedRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   posted_.ShareClaims(claims);
-  if (resumed) posted_.DoNotKnowAllWithdrawn();
+  if (resumed) posted_.AssumeEarlierWithdrawals();
   started_ = true;
   return absl::OkStatus();
 }

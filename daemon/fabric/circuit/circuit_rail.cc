@@ -10,7 +10,7 @@ namespace mlxcomm::fabric {
 
 absl::Status CircuitRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   posted_.ShareClaims(claims);
-  if (resumed) posted_.DoNotKnowAllWithdrawn();
+  if (resumed) posted_.AssumeEarlierWithdrawals();
   return absl::OkStatus();
 }
 

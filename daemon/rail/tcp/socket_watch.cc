@@ -3,22 +3,22 @@
 #include "daemon/platform/handler_memory.h"
 
 namespace mlxcomm::rail {
-// With memory of its own: watches are armed while payload moves.
-struct SocketWatch::Heard : platform::UsesHandlerMemory {
+// Uses handler memory, because watches are armed while payload moves.
+struct SocketWatch::Handler : platform::UsesHandlerMemory {
   SocketWatch& watch;
   std::uint64_t number;
   bool& armed;
 
-  Heard(SocketWatch& its, bool& its_armed) : watch(its), number(its.number_), armed(its_armed) {}
+  Handler(SocketWatch& its, bool& its_armed) : watch(its), number(its.number_), armed(its_armed) {}
   void operator()(const asio::error_code&) const {
     if (!watch.open_ || number != watch.number_) return;
     armed = false;
-    watch.ready_ = true;  // Also for an error: the reader learns of it.
+    watch.ready_ = true;  // Also after an error; the reader finds it.
   }
 };
 
 void SocketWatch::Wait(asio::posix::descriptor_base::wait_type what, bool& armed) {
-  if (open_ && !std::exchange(armed, true)) descriptor_.async_wait(what, Heard(*this, armed));
+  if (open_ && !std::exchange(armed, true)) descriptor_.async_wait(what, Handler(*this, armed));
 }
 
 void SocketWatch::Arm() { Wait(asio::posix::descriptor_base::wait_read, armed_); }

@@ -1,15 +1,10 @@
-// Ends the loop's sleep when a socket can be read, or written if that is asked for: for
-// rails that the loop drives.
+// Ends the loop's sleep when a socket becomes readable, or writable on request.
 //
 //   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
-//      ▲──────── Close: of this socket nothing is heard any more ────────────┘
+//      ▲──────── Close: nothing is reported for this socket any more ────────┘
 //
-// A watch that is armed says so when the socket was readable before, too; so a rail that arms
-// it last and then sleeps misses nothing. The handler of one that was closed comes later
-// and finds that its number is no longer the watch's.
-//
-// Owner: TcpFabric has the pool, a rail the watch that it took from there. Thread: the loop's.
-// Memory: a watch is used again, and its handlers' memory is the thread's (platform/handler_memory.h).
+// An armed watch also reports a socket that was readable before, so a rail that arms it last misses nothing.
+// The handler of a closed watch runs later and finds that its number has changed.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +22,25 @@ class SocketWatch {
   explicit SocketWatch(asio::io_context& io) : descriptor_(io) {}
   ~SocketWatch() { Close(); }
 
-  // The socket stays its owner's. False: the system does not watch it.
+  // Returns false if the system cannot watch the socket.
   bool Open(int socket);
-  // Before the socket is closed, or read by somebody else.
+  // Call it before the socket is closed or another thread reads it.
   void Close();
   bool is_open() const { return open_; }
   void Arm();
   bool is_armed() const { return armed_; }
-  // Until it can be written once.
+  // Waits once until the socket is writable.
   void ArmForWriting();
-  // It could be read, or written; once for each.
+  // Returns once whether the socket became ready.
   bool TakeReady() { return std::exchange(ready_, false); }
 
  private:
   friend class SocketWatches;
-  struct Heard;
+  struct Handler;
   void Wait(asio::posix::descriptor_base::wait_type what, bool& armed);
 
   asio::posix::stream_descriptor descriptor_;
-  std::uint64_t number_ = 0;  // Of the opening.
+  std::uint64_t number_ = 0;  // Counts openings.
   bool open_ = false;
   bool armed_ = false;
   bool armed_for_writing_ = false;
@@ -62,9 +57,8 @@ class SocketWatches {
   using Handle = std::unique_ptr<SocketWatch, GiveBack>;
 
   explicit SocketWatches(asio::io_context& io) : io_(io) {}
-  // To be given back before the pool goes.
-  Handle Take();
-  // The io_context will not run any more: all are closed, and none opens again.
+  Handle Take();  // To be destroyed before the pool.
+  // The io_context will not run any more.
   void Retire();
 
  private:

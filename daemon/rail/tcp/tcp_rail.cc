@@ -17,17 +17,17 @@
 namespace mlxcomm::rail {
 namespace {
 
-// While it is busy, the loop is woken after this much data, or this many frames written.
-constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
-constexpr std::uint32_t kUntoldFramesMax = 8;
-// How often the loop reads at one look: a frame that is not large, and what comes with it.
-constexpr int kLookTurns = 3;
-// Smaller changes of the rate than these are left alone.
+// While busy, the thread wakes the loop after this much data or this many written frames.
+constexpr std::uint64_t kUnreportedBytesMax = 512 * 1024;
+constexpr std::uint32_t kUnreportedFramesMax = 8;
+// Reads per poll: enough for a frame that is not large, and what comes with it.
+constexpr int kPollTurns = 3;
+// Smaller changes of the rate are ignored.
 constexpr double kMuchSlower = 0.75;
 constexpr double kMuchFaster = 1.25;
-// How long an orderly end may take when the other side does not read.
+// An orderly end may take this long if the peer does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
-// How long a rail that has ended waits until the rest of a frame has been written.
+// A rail that has ended waits this long for the rest of a frame to be written.
 constexpr std::uint64_t kReportEndNs = 200'000'000;
 
 int MillisecondsUntil(std::uint64_t deadline_ns) {
@@ -58,8 +58,8 @@ void TcpRail::Observe(std::unique_ptr<RailObserver> observer) {
 
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   reader_.posted().ShareClaims(claims);
-  if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
-  if (may_change_hands_ && !IsForThread()) driver_.store(Driver::kLoop, std::memory_order_release);
+  if (resumed) reader_.posted().AssumeEarlierWithdrawals();
+  if (may_change_driver_ && !IsForThread()) driver_.store(Driver::kLoop, std::memory_order_release);
   if (!LoopDrives()) {
     if (absl::Status status = StartThread(); !status.ok()) return status;
   }
@@ -67,7 +67,6 @@ absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   return absl::OkStatus();
 }
 
-// The loop's thread.
 absl::Status TcpRail::StartThread() {
   if (thread_.joinable()) return absl::OkStatus();
   try {
@@ -78,21 +77,21 @@ absl::Status TcpRail::StartThread() {
   return absl::OkStatus();
 }
 
-// If there can be none now, the first large frame tries again, and says so.
+// After a failure, the first large frame tries again and reports it.
 void TcpRail::Prepare() {
   if (scheduling_.loop_drives_all || thread_.joinable() || ends_ || down_) return;
   (void)StartThread();
 }
 
-// What Stop and Finish store tells the thread that it drives.
-void TcpRail::DriveNoMore() {
+// The store in Stop or Finish tells the thread that it drives.
+void TcpRail::StopDriving() {
   ends_ = true;
   if (watch_ != nullptr) watch_->Close();
 }
 
-// Rails send their last words side by side, so each has a thread for it.
+// Each rail has a thread for its orderly end, so that these run in parallel.
 void TcpRail::Finish() {
-  DriveNoMore();
+  StopDriving();
   finish_.store(true, std::memory_order_relaxed);
   stop_.store(true, std::memory_order_release);
   if (!started_) return;
@@ -100,7 +99,7 @@ void TcpRail::Finish() {
 }
 
 void TcpRail::Stop() {
-  DriveNoMore();
+  StopDriving();
   stop_.store(true, std::memory_order_release);
   if (thread_.joinable()) {
     bell_.Ring();
@@ -118,7 +117,7 @@ std::shared_ptr<void> TcpRail::KeepEnd() {
 bool TcpRail::Give(const RailCommand& command) {
   const bool given = commands_.Push(RailCommand(command));
   if (LoopDrives()) {
-    TakeGiven(command);
+    OnGiven(command);
     return given;
   }
   const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
@@ -129,16 +128,16 @@ bool TcpRail::Give(const RailCommand& command) {
 bool TcpRail::Pop(RailEvent& event) {
   if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
   if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
-  // One look a turn, which ends when there is nothing to pop.
-  if (LoopDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
+  // One poll per turn; the turn ends when there is nothing to pop.
+  if (LoopDrives() && events_.IsEmpty() && !std::exchange(polled_, true)) LoopTurn();
   if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
     popped_slot_ =
         event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
     return true;
   }
-  looked_ = false;
-  // The other half is in Sleep: either we see that it waits, or it sees the room.
+  polled_ = false;
+  // Pairs with Sleep: either we see that it waits, or it sees the room.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
   return false;
@@ -159,7 +158,6 @@ void TcpRail::Describe(v1::RailStatus& status) const {
   status.set_security(is_encrypted() ? "tls" : "plain");
 }
 
-// The thread that drives reads it at its next turn.
 void TcpRail::OnRate(double bytes_per_second, std::uint64_t round_trip_ns) {
   round_trip_ns_.store(round_trip_ns, std::memory_order_relaxed);
   rate_.store(bytes_per_second, std::memory_order_relaxed);
@@ -174,7 +172,7 @@ void TcpRail::FitToRate() {
   }
 }
 
-// Only the thread that drives may touch the socket: it may be closed at its end.
+// Only the driver may touch the socket, which may be closed.
 std::optional<HeldBytes> TcpRail::held() const {
   if (LoopDrives()) {
     if (down_) return std::nullopt;
@@ -190,8 +188,8 @@ std::optional<HeldBytes> TcpRail::held() const {
   return HeldBytes{held_bytes_.load(std::memory_order_relaxed), at_ns};
 }
 
-// From when somebody has asked first: a link that never had another rail does not.
-void TcpRail::LookAtHeld() {
+// Only after the first held() call: a link that never had a second rail makes none.
+void TcpRail::UpdateHeld() {
   if (!held_asked_.load(std::memory_order_relaxed)) return;
   const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
   held_bytes_.store(bytes.value_or(0), std::memory_order_relaxed);
@@ -207,16 +205,16 @@ bool TcpRail::PrepareToSleep() {
     WatchSocket();
   }
   if (!events_.PrepareToSleep()) return false;
-  // The thread may have given it up just now: either it sees that we sleep, or we see that.
+  // The thread may just have stopped driving: either it sees that we sleep, or we see that.
   if (!LoopDrives() || watch_->is_armed()) return true;
   events_.WakeUp();
   return false;
 }
 
-// It says when there is something to read, or when what waits may be written.
+// Waits until the socket is readable, or writable if something is unsent.
 void TcpRail::WatchSocket() {
-  looks_ = false;
-  empty_looks_ = 0;
+  polls_ = false;
+  empty_polls_ = 0;
   watch_->Arm();
   if (IsStuck()) watch_->ArmForWriting();
 }
@@ -231,14 +229,12 @@ void TcpRail::HandOver() {
   bell_.Ring();
 }
 
-// Eager frames, of which an operation gives several, go out with the next look, and large ones:
-// the more the system takes at once, the less it costs. Of others the first one goes out at once,
-// for a grant may be what the other side waits for in the middle of its data (a pair of nodes at
-// 10 Gb/s would lose a tenth of its rate).
-void TcpRail::TakeGiven(const RailCommand& command) {
+// Eager and large frames go out with the next poll, because fewer system calls are cheaper. The first other
+// frame goes out at once: the peer may wait for a grant in the middle of its data.
+void TcpRail::OnGiven(const RailCommand& command) {
   if (down_) return;
-  looks_ = true;  // It will be answered.
-  ObeyCommands();
+  polls_ = true;  // Expects an answer.
+  ExecuteCommands();
   if (IsTooHeavy()) return HandOver();
   const bool is_eager = command.kind == RailCommand::Kind::kTransmit &&
                         command.frame.header.type == wire::FrameType::kEager;
@@ -247,45 +243,45 @@ void TcpRail::TakeGiven(const RailCommand& command) {
   if (IsForThread()) HandOver();
 }
 
-void TcpRail::Look() {
+void TcpRail::LoopTurn() {
   if (down_) return;
   if (!watch_->is_open()) {
-    looks_ = true;  // Nobody has looked since the thread did.
+    polls_ = true;  // Not polled since the thread drove.
     if (!watch_->Open(socket_.get())) {
-      may_change_hands_ = false;
+      may_change_driver_ = false;
       return HandOver();
     }
   }
-  if (watch_->TakeReady()) looks_ = true;
+  if (watch_->TakeReady()) polls_ = true;
   wrote_ = false;
   FitToRate();
-  ObeyCommands();
+  ExecuteCommands();
   if (IsTooHeavy()) return HandOver();
-  if (looks_ || !writer_.is_blocked()) writer_.Write();
-  if (looks_ || writer_.error() != 0) LookAtSocket();
-  // It may have been too much: then nothing of the driver's is to be touched any more.
+  if (polls_ || !writer_.is_blocked()) writer_.Write();
+  if (polls_ || writer_.error() != 0) PollSocket();
+  // After HandOver, the driver's data belongs to the thread.
   if (!LoopDrives() || down_) return;
   ReportTransmitted();
   if (IsForThread()) HandOver();
 }
 
-void TcpRail::LookAtSocket() {
+void TcpRail::PollSocket() {
   const std::uint64_t before = reader_.received_bytes() + writer_.sent_bytes();
   const std::uint64_t read_before = reader_.received_bytes();
-  reader_.Read(writer_.error(), kLookTurns);
+  reader_.Read(writer_.error(), kPollTurns);
   if (reader_.has_ended()) {
-    // The thread waits until the socket has taken it.
+    // The thread waits until the socket takes it.
     if (reader_.should_report_end() && writer_.SendGivenUp(reader_.end_link_reason()))
       return HandOver();
     watch_->Close();
     return GoDown(reader_.end_cause(), reader_.end_reason(), reader_.end_link_reason());
   }
   writer_.Write();  // An echo.
-  const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
+  const bool too_much = reader_.received_bytes() - read_before > kPollBytesMax;
   if (!scheduling_.loop_drives_all && too_much) return HandOver();
   const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
-  empty_looks_ = moved ? 0 : empty_looks_ + 1;
-  if (empty_looks_ >= kEmptyLooksMax && !reader_.has_unseen()) WatchSocket();
+  empty_polls_ = moved ? 0 : empty_polls_ + 1;
+  if (empty_polls_ >= kEmptyPollsMax && !reader_.has_unseen()) WatchSocket();
 }
 
 void TcpRail::Run() {
@@ -306,8 +302,8 @@ void TcpRail::Run() {
     const std::uint64_t now = platform::MonotonicNow();
     if (idle_since == 0) idle_since = now;
     if (now - idle_since < scheduling_.rail_spin_ns) continue;
-    if (may_change_hands_ && IsQuiet(now)) {
-      // The last thing the thread does with what is the driver's.
+    if (may_change_driver_ && IsQuiet(now)) {
+      // The thread's last access to the driver's data.
       driver_.store(Driver::kLoop, std::memory_order_release);
       if (events_.ConsumerSleeps()) loop_bell_.Ring();
     } else {
@@ -317,32 +313,29 @@ void TcpRail::Run() {
   End();
 }
 
-// The last driver.
 void TcpRail::End() {
-  if (!down_ && finish_.load(std::memory_order_relaxed)) SendTheRest();
+  if (!down_ && finish_.load(std::memory_order_relaxed)) SendRemaining();
   if (!down_) GoDown(DownCause::kCut, "stopped");
 }
 
-// True: anything moved.
 bool TcpRail::Turn() {
   FitToRate();
-  bool moved = ObeyCommands();
+  bool moved = ExecuteCommands();
   const bool wrote = writer_.Write();
   moved = wrote || moved;
-  if (wrote || writer_.is_blocked()) LookAtHeld();
+  if (wrote || writer_.is_blocked()) UpdateHeld();
   moved = reader_.Read(writer_.error()) || moved;
   if (reader_.has_ended()) {
     EndByReader();
     return false;
   }
-  if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
+  if (moved && writer_.transmitted() < kUnreportedFramesMax) return true;
   ReportTransmitted();
   if (!moved && unreported_bytes_ > 0) WakeLoop();
   return moved;
 }
 
-// In the middle of a frame this side cannot say why. The other side reads on, unless the way to it is lost as
-// well; then it finds the silence.
+// Within a frame, this side cannot send the reason; then the peer finds the silence.
 void TcpRail::EndByReader() {
   const std::uint64_t deadline = platform::MonotonicNow() + kReportEndNs;
   pollfd waited[2] = {{socket_.get(), POLLOUT, 0}, {bell_.descriptor(), POLLIN, 0}};
@@ -354,7 +347,6 @@ void TcpRail::EndByReader() {
   GoDown(reader_.end_cause(), reader_.end_reason(), reader_.end_link_reason());
 }
 
-// The loop drives.
 void TcpRail::Park() {
   while (!stop_.load(std::memory_order_acquire) &&
          driver_.load(std::memory_order_acquire) == Driver::kLoop) {
@@ -378,15 +370,14 @@ bool TcpRail::IsQuiet(std::uint64_t now_ns) {
 
 void TcpRail::Sleep() {
   const bool has_room = reader_.HasRoom();
-  // Room has come since the last look: nobody will call for what is read already, nor for
-  // what has been written and could not be reported.
+  // Room has appeared since, and nothing will wake us for what was read ahead or not yet reported.
   if (has_room && (reader_.may_take_read_ahead() || writer_.transmitted() > 0)) return;
   if (reader_.may_read_unseen()) return;
   if (has_room) {
-    // Else they wait until the socket has taken some of what was given earlier.
+    // Otherwise commands wait until the socket has taken some frames.
     if (writer_.HasRoom() && !commands_.PrepareToSleep()) return;
   } else {
-    // The loop's next empty Pop rings; commands wait until then as well.
+    // The loop's next empty Pop rings; commands wait until then.
     waits_for_room_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (reader_.HasRoom()) {
@@ -397,7 +388,7 @@ void TcpRail::Sleep() {
   pollfd waited[2] = {{socket_.get(), 0, 0}, {bell_.descriptor(), POLLIN, 0}};
   if (reader_.MayRead()) waited[0].events |= POLLIN;
   if (writer_.WantsToWrite()) waited[0].events |= POLLOUT;
-  // A socket that is not asked for anything still reports its end, again and again.
+  // poll() keeps reporting the end of a socket even without events.
   if (waited[0].events == 0) waited[0].fd = -1;
   constexpr int kSafetyNetMs = 100;
   ::poll(waited, 2, has_room ? SleepMs() : kSafetyNetMs);
@@ -406,19 +397,17 @@ void TcpRail::Sleep() {
   if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
 }
 
-// Until the loop may drive, if nothing happens until then.
 int TcpRail::SleepMs() const {
-  if (!may_change_hands_ || IsHeavy() || IsStuck() || !reader_.is_between_frames()) return -1;
+  if (!may_change_driver_ || IsHeavy() || IsStuck() || !reader_.is_between_frames()) return -1;
   return MillisecondsUntil(quiet_since_ns_ + kQuietNs);
 }
 
-// An orderly end: what was given goes out, then the other side reads to the end and
-// closes. What it still sends is for nobody.
-void TcpRail::SendTheRest() {
+// An orderly end: sends what was given; then the peer reads to the end and closes.
+void TcpRail::SendRemaining() {
   const std::uint64_t deadline = platform::MonotonicNow() + kFinishNs;
   pollfd waited = {socket_.get(), POLLOUT, 0};
   for (;;) {
-    bool moved = ObeyCommands();
+    bool moved = ExecuteCommands();
     moved = writer_.Write() || moved;
     if (writer_.error() != 0) return;
     if (!moved && writer_.is_empty()) break;
@@ -428,18 +417,18 @@ void TcpRail::SendTheRest() {
   stream_->End(socket_.get());
   ::shutdown(socket_.get(), SHUT_WR);
   waited.events = POLLIN;
-  // One that goes on sending is not listened to for longer than one that is silent.
-  std::byte nobodys[4096];
+  // A peer that keeps sending gets no more time than a silent one.
+  std::byte discarded[4096];
   while (platform::MonotonicNow() < deadline &&
          ::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
-    const ssize_t got = ::recv(socket_.get(), nobodys, sizeof nobodys, MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), discarded, sizeof discarded, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
   }
 }
 
-bool TcpRail::ObeyCommands() {
-  return rail::ObeyCommands(commands_, writer_, reader_, *this,
-                            finish_.load(std::memory_order_relaxed));
+bool TcpRail::ExecuteCommands() {
+  return rail::ExecuteCommands(commands_, writer_, reader_, *this,
+                               finish_.load(std::memory_order_relaxed));
 }
 
 void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
@@ -449,15 +438,15 @@ void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
   writer_.Echo(heartbeat);
 }
 
-// Every event carries it; this one is for when there is no other.
+// Every event carries the count; this one is for when there is no other.
 void TcpRail::ReportTransmitted() {
-  if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
+  if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
   RailEvent event;
   event.kind = RailEvent::Kind::kTransmitted;
   Emit(std::move(event));
 }
 
-// The caller has made sure of the place (kEventsKept).
+// The caller has made sure of room (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool may_wait =
@@ -465,7 +454,7 @@ void TcpRail::Emit(RailEvent&& event) {
   unreported_bytes_ += event.header.payload_bytes;
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
-  if (!may_wait || unreported_bytes_ >= kUntoldBytesMax) WakeLoop();
+  if (!may_wait || unreported_bytes_ >= kUnreportedBytesMax) WakeLoop();
 }
 
 void TcpRail::WakeLoop() {
@@ -478,11 +467,11 @@ void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason
   up_.store(false, std::memory_order_relaxed);
   const bool finishes = finish_.load(std::memory_order_relaxed);
   if (!finishes) {
-    // Not a polite end: what the kernel still holds must not go on for minutes.
+    // A failure: the kernel must not keep sending for minutes.
     const linger at_once{1, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
-  // Else it stays for KeepEnd.
+  // Otherwise KeepEnd uses it.
   if (finishes || cause != DownCause::kCut) socket_.Reset();
   RailEvent event;
   event.kind = RailEvent::Kind::kDown;

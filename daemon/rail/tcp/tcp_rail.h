@@ -1,17 +1,11 @@
-// A rail over one TCP connection: a driver has the writer and the reader, takes the loop's commands, and
-// reports what has happened.
+// A rail over one TCP connection. A driver runs the writer and the reader and executes commands.
 //
-//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() when
-//         nothing moved (after a short spin if data moved just now), woken by the socket or the bell
+//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() if nothing moved
+//         (after a short spin if data has just moved), woken by the socket or the bell
 //
-// While there is little to carry, the daemon's loop drives the rail itself, so that a frame wakes one
-// thread on each side instead of two; the rail's own thread sleeps, or is not there yet. `driver_` says
-// which of them drives; only that one stores it, as its last act on the driver's data, so the next driver
-// sees all that the other did. README.md, TcpRail, has the states and the rules.
-//
-// Owner: Link. Thread: its own, from Prepare or the first large frame on; the rest of Rail's calls on the
-// loop's thread. Memory: rings are fixed at creation, and so are the writer's and the reader's buffers; of
-// both the system gives what is used.
+// While there is little to carry, the daemon's loop drives the rail, so that a frame wakes one thread on each
+// side instead of two. Only the driver stores `driver_`, as its last access to the driver's data, so the next
+// driver sees everything. README.md, TcpRail, has the states and the rules.
 #pragma once
 
 #include <atomic>
@@ -38,15 +32,14 @@ namespace mlxcomm::rail {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
-  // `socket` is connected and non-blocking. `loop_bell` wakes the loop. Without a watch
-  // the thread always drives; without a stream the connection is plain.
+  // `socket` is connected and non-blocking. Without a watch, the rail's thread always drives; without a
+  // stream, the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
       FileDescriptor socket, std::string local_address, std::string remote_address,
       const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
       SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override { Stop(); }
 
-  // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer);
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   void SetPeersVersions(const wire::VersionRange& versions) { peers_versions_ = versions; }
@@ -84,13 +77,13 @@ class TcpRail final : public Rail, private FrameReaderPort {
   static constexpr std::size_t kRingSlots = 1024;
   static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
 
-  // How long little may have moved until the loop drives, and how much that is.
+  // The loop drives again once at most kQuietBytes moved within kQuietNs.
   static constexpr std::uint64_t kQuietNs = 2'000'000;
   static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
-  // What the loop reads at one look is little.
-  static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
-  // Looks without anything until the socket has to call.
-  static constexpr int kEmptyLooksMax = 64;
+  // More than this in one poll is a reason for the thread to drive.
+  static constexpr std::uint64_t kPollBytesMax = 128 * 1024;
+  // After this many empty polls, the loop waits for the watch.
+  static constexpr int kEmptyPollsMax = 64;
   enum class Driver : std::uint8_t { kThread, kLoop };
 
   TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
@@ -103,27 +96,27 @@ class TcpRail final : public Rail, private FrameReaderPort {
         bell_(std::move(bell)),
         scheduling_(scheduling),
         watch_(std::move(watch)),
-        may_change_hands_(watch_ != nullptr),
+        may_change_driver_(watch_ != nullptr),
         stream_(std::move(stream)),
         writer_(socket_, *stream_),
         reader_(socket_, *stream_, *this) {}
 
-  // The loop, driving.
+  // On the loop's thread.
   bool LoopDrives() const {
     return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kLoop;
   }
-  void TakeGiven(const RailCommand& command);
-  void Look();
-  void LookAtSocket();
+  void OnGiven(const RailCommand& command);
+  void LoopTurn();
+  void PollSocket();
   bool IsTooHeavy() const { return !scheduling_.loop_drives_all && IsHeavy(); }
-  // After what was given has been written, as far as the socket takes it.
+  // After as much as possible has been written.
   bool IsForThread() const { return !scheduling_.loop_drives_all && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
   absl::Status StartThread();
-  void DriveNoMore();
+  void StopDriving();
 
-  // The thread, driving.
+  // On the rail's thread.
   void Run();
   void End();
   bool Turn();
@@ -131,22 +124,22 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool IsQuiet(std::uint64_t now_ns);
   void Sleep();
   int SleepMs() const;
-  void SendTheRest();
+  void SendRemaining();
   void EndByReader();
 
-  // The driver, the loop or the thread.
+  // On the driver's thread.
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
-  bool ObeyCommands();
-  void LookAtHeld();
+  bool ExecuteCommands();
+  void UpdateHeld();
   void FitToRate();
   void ReportTransmitted();
   void Emit(RailEvent&& event);
   void WakeLoop();
   void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
-  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
-  void TakeCommands() override { ObeyCommands(); }
+  bool HasRoomForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ExecuteCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
@@ -163,42 +156,41 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
   std::atomic<bool> asked_for_new_proof_{false};
-  // As last passed to OnRate.
   std::atomic<double> rate_{0};
   std::atomic<std::uint64_t> round_trip_ns_{0};
-  // By the thread, while it drives; read one without the other they are still an estimate.
+  // Set by the thread while it drives; an estimate even if the pair is torn.
   mutable std::atomic<bool> held_asked_{false};
   std::atomic<std::uint64_t> held_bytes_{0};
-  std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
+  std::atomic<std::uint64_t> held_at_ns_{0};  // 0: unknown.
   ClusterKeyId proved_with_{};
   wire::VersionRange peers_versions_{};
-  bool popped_slot_ = false;  // The loop's thread: the event handed out last holds a slot.
+  bool popped_slot_ = false;  // The last popped event holds a slot.
   bool popped_large_control_ = false;
 
   const queue::SchedulingPolicy scheduling_;
   std::atomic<Driver> driver_{Driver::kThread};
-  // The loop's thread.
+  // The loop's.
   SocketWatches::Handle watch_;  // Open only while the loop drives.
   bool started_ = false;
   bool ends_ = false;    // Stop or Finish was called.
-  bool looks_ = true;    // Something may have come; else the watch says so.
-  bool looked_ = false;  // In this turn.
-  bool wrote_ = false;   // Since the last look.
-  int empty_looks_ = 0;
+  bool polls_ = true;    // Polls the socket; otherwise waits for the watch.
+  bool polled_ = false;  // Polled in this turn.
+  bool wrote_ = false;   // Since the last poll.
+  int empty_polls_ = 0;
 
   // The driver's.
-  bool may_change_hands_;  // There is a watch, and it opens.
+  bool may_change_driver_;  // There is a watch that can be opened.
   std::unique_ptr<RailObserver> observer_;
   std::unique_ptr<ByteStream> stream_;
   FrameWriter writer_;
   FrameReader reader_;
-  std::uint64_t unreported_bytes_ = 0;  // Of data whose events the loop was not woken for.
-  double fitted_rate_ = 0;              // What the send buffer was last judged by.
-  bool fitted_ = false;                 // It is not the system's own.
+  std::uint64_t unreported_bytes_ = 0;  // Data for whose events the loop was not woken.
+  double fitted_rate_ = 0;              // The rate at the last FitSendBuffer.
+  bool fitted_ = false;                 // The buffer size is not the system's.
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
-  std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.
-  std::thread thread_;             // None until it is needed.
+  std::uint64_t quiet_bytes_ = 0;  // The bytes moved by then.
+  std::thread thread_;             // None until needed.
 };
 
 }  // namespace mlxcomm::rail

@@ -19,12 +19,10 @@
 namespace mlxcomm::rail {
 namespace {
 
-// What the kernel may hold that it has not sent: enough until the thread runs again, and
-// little, for acknowledgements wait behind it. What is on the way comes on top of it.
+// Unsent bytes in the kernel: enough until the next turn, but few: acknowledgements queue behind them.
 constexpr int kUnsentBytesMax = 256 * 1024;
 
-// Of what the system may hold, in seconds of the rate: wanted, and where it is not granted,
-// the least that keeps the connection busy until its driver's next turn.
+// The send buffer in seconds at the rate: wanted, and the minimum that lasts until the driver's next turn.
 constexpr double kHeldSeconds = 0.003;
 constexpr double kHeldSecondsMin = 0.0015;
 constexpr double kHeldBytesMin = 1024 * 1024;
@@ -36,12 +34,12 @@ constexpr double kAskedPart = 0.5;
 constexpr double kAskedPart = 1;
 #endif
 
-// The most that may be asked for; 0: not known.
+// The largest size that the system grants; 0: unknown.
 int SendBufferMax() {
   const FileDescriptor trial(::socket(AF_INET, SOCK_STREAM, 0));
   if (trial.get() < 0) return 0;
   int bytes = 1 << 30;
-  // Some systems cut it, some refuse.
+  // Some systems clamp it, some refuse.
   while (bytes >= 64 * 1024 &&
          ::setsockopt(trial.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
     bytes = bytes / 4 * 3;
@@ -56,7 +54,7 @@ void SetSendBuffer(int socket, double bytes) {
   ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &asked, sizeof asked);
 }
 
-// Not every system takes it back: then as much as there is.
+// Restores the system's choice, or the maximum if the system cannot.
 void GiveBackSendBuffer(int socket, double max) {
 #if defined(SO_BUF_LOCK)
   const int none = 0;
@@ -71,9 +69,9 @@ bool FitSendBuffer(int socket, double bytes_per_second, std::uint64_t round_trip
   static std::atomic<int> known_max{0};
   if (known_max.load(std::memory_order_relaxed) == 0) known_max = SendBufferMax();
   const double max = known_max.load(std::memory_order_relaxed);
-  const double way_seconds = 2 * static_cast<double>(round_trip_ns) / 1e9;
-  const double wanted_seconds = std::max(kHeldSeconds, way_seconds);
-  const double needed_seconds = std::max(kHeldSecondsMin, way_seconds);
+  const double trip_seconds = 2 * static_cast<double>(round_trip_ns) / 1e9;
+  const double wanted_seconds = std::max(kHeldSeconds, trip_seconds);
+  const double needed_seconds = std::max(kHeldSecondsMin, trip_seconds);
   const double wanted = kAskedPart * std::max(wanted_seconds * bytes_per_second, kHeldBytesMin);
   if (kAskedPart * needed_seconds * bytes_per_second > max) {
     if (fitted) GiveBackSendBuffer(socket, max);
@@ -102,7 +100,7 @@ void LeavePacing([[maybe_unused]] int socket) {
   socklen_t length = sizeof name;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length) != 0) return;
   if (!std::string_view(name, ::strnlen(name, sizeof name)).starts_with("bbr")) return;
-  // Reno may be taken without privileges everywhere.
+  // Reno needs no privileges anywhere.
   for (const std::string_view other : {"cubic", "reno"}) {
     if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, other.data(),
                      static_cast<socklen_t>(other.size())) == 0) {

@@ -16,7 +16,7 @@
 
 namespace mlxcomm::rail {
 
-// OpenSSL's callbacks, for they need a place that may see the stream's own members.
+// OpenSSL's callbacks, in a struct that may access the stream's members.
 struct TlsSocketCalls {
   static TlsStream& Of(BIO* bio) { return *static_cast<TlsStream*>(BIO_get_data(bio)); }
   static int Read(BIO* bio, char* bytes, int count) {
@@ -47,7 +47,7 @@ struct TlsSocketCalls {
     return methods;
   }
 
-  // Who the key belongs to both know; there is one for this connection.
+  // The same for all, because each connection has its own key.
   static constexpr unsigned char kIdentity[] = "mlxcomm";
   static SSL_SESSION* Session(SSL* ssl) {
     const auto& stream = *static_cast<const TlsStream*>(SSL_get_app_data(ssl));
@@ -66,7 +66,7 @@ struct TlsSocketCalls {
   static int UseSession(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
                         std::size_t* identity_bytes, SSL_SESSION** session) {
     *session = nullptr;
-    // Asked again for another digest than this key has: then there is none, and no connection.
+    // A retry with a digest that does not fit the key: no session, so no connection.
     if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
     *session = Session(ssl);
     *identity = kIdentity;
@@ -78,7 +78,7 @@ struct TlsSocketCalls {
     *session = nullptr;
     if (identity_bytes != sizeof kIdentity - 1 ||
         std::memcmp(identity, kIdentity, identity_bytes) != 0) {
-      return 1;  // Nobody's.
+      return 1;
     }
     *session = Session(ssl);
     return *session != nullptr ? 1 : 0;
@@ -88,9 +88,9 @@ struct TlsSocketCalls {
 namespace {
 
 constexpr std::size_t kRecordBytesMax = SSL3_RT_MAX_PLAIN_LENGTH;
-// A record with what it grows by, and a change of keys before it.
+// A record with its overhead, and a key change before it.
 constexpr std::size_t kRecordRoom = kRecordBytesMax + 512;
-// Made at one go, for one call to the socket.
+// Records made for one send call.
 constexpr std::size_t kUnsentRecordBytesMax = 8 * kRecordRoom;
 constexpr std::size_t kReadBufferBytes = 128 * 1024;
 
@@ -125,7 +125,7 @@ absl::Status TlsStream::SetUp(Role role) {
   }
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  // One that would rather show a certificate than the key shows one that nobody vouches for.
+  // Rejects a server that presents a certificate instead of the key.
   if (is_client) SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
@@ -175,26 +175,26 @@ absl::StatusOr<TlsStream::Progress> TlsStream::Handshake(int socket) {
   const int result = SSL_do_handshake(ssl_.get());
   const int error = result == 1 ? EAGAIN : ErrorOf(result);
   const unsigned long why = ERR_peek_error();
-  // The alert that says why, too.
+  // Also sends an alert.
   if (Flush(socket) < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
     return absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno)));
   }
   if (error == 0) return absl::UnavailableError("the connection ended: End of file");
   if (error == EBADMSG) {
     const char* const reason = ERR_reason_error_string(why);
-    return absl::PermissionDeniedError(absl::StrCat(
-        "TLS cannot be agreed on: ", reason == nullptr ? "no reason is known" : reason));
+    return absl::PermissionDeniedError(
+        absl::StrCat("TLS handshake failed: ", reason == nullptr ? "no reason is known" : reason));
   }
   if (error != EAGAIN) {
     return absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(error)));
   }
   if (HasUnsent()) return Progress::kWantsToWrite;
   if (result != 1) return Progress::kWantsToRead;
-  // Of the key, and of nothing else.
+  // Reused means that the pre-shared key was used.
   if (SSL_session_reused(ssl_.get()) != 1) {
-    return absl::PermissionDeniedError("TLS came about without the cluster's key");
+    return absl::PermissionDeniedError("TLS was negotiated without the cluster's key");
   }
-  key_ = DerivedKey();  // Nobody needs it any more.
+  key_ = DerivedKey();
   return Progress::kDone;
 }
 
@@ -218,8 +218,7 @@ bool TlsStream::WriteRecord(const unsigned char* bytes, std::size_t count) {
   return SSL_write_ex(ssl_.get(), bytes, count, &written) == 1 && written == count;
 }
 
-// One record of the parts that are left: a large one's bytes from where they lie, small ones
-// put together. What was taken is taken off the parts.
+// Makes one record of one large part in place, or of small ones gathered, and removes it from the parts.
 bool TlsStream::MakeRecord(iovec* parts, int count, std::size_t* taken) {
   const auto take = [](iovec& part, std::size_t bytes) {
     part.iov_base = static_cast<unsigned char*>(part.iov_base) + bytes;
@@ -265,7 +264,7 @@ ssize_t TlsStream::Write(int socket, iovec* parts, int count) {
     }
     total += taken;
   }
-  Flush(socket);  // An error comes again.
+  Flush(socket);  // The next call sees an error again.
   return static_cast<ssize_t>(total);
 }
 
@@ -288,7 +287,7 @@ ssize_t TlsStream::Read(int socket, iovec* parts, int count) {
         continue;
       }
       const int error = ErrorOf(result);
-      unread_ = error != EAGAIN;  // Its end or error is still to be reported where something came.
+      unread_ = error != EAGAIN;  // After some bytes, the next call reports the end or the error.
       if (error != EAGAIN) broken_ = error;
       if (total > 0) return static_cast<ssize_t>(total);
       if (error == 0) return 0;

@@ -1,14 +1,13 @@
-// TLS 1.3 over the socket of a rail, with a key that both sides have made from the cluster's key and from
-// what they have just proved to each other: no certificates, no other version, cipher or curve to be
-// downgraded to, no early data, no tickets, no resumption (see README.md, TlsStream).
+// TLS 1.3 over a rail's socket, with a key that both sides derive from the cluster's key and from what they
+// have just proved to each other. No certificates, early data, tickets or resumption, and no other version,
+// cipher or curve to downgrade to (README.md, TlsStream).
 //
 //   TLS_AES_128_GCM_SHA256, external pre-shared key with (EC)DHE (psk_dhe_ke), X25519:
-//   a later holder of the cluster's key cannot read what was recorded before
+//   a later holder of the cluster's key cannot decrypt recorded traffic
 //
-//   handshaking ──both know the key──▶ carrying ──either ends, or a record is not the other's──▶ over
+//   handshaking ──both know the key──▶ carrying ──either ends, or a record is not authentic──▶ over
 //
-// Owner: as ByteStream. Thread: as ByteStream. Memory: OpenSSL's two buffers and the one below, from the
-// start. OpenSSL also allocates briefly for each record: only plain rails run without any allocation.
+// OpenSSL allocates briefly for each record; only plain rails never allocate.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ namespace mlxcomm::rail {
 
 class TlsStream final : public ByteStream {
  public:
-  // 2^24.5 full records are allowed (RFC 8446, 5.5).
+  // RFC 8446, 5.5 allows 2^24.5 full records.
   static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 
   // `key` is used for this connection only. The dialer is TLS's client.
@@ -36,7 +35,7 @@ class TlsStream final : public ByteStream {
       Role role, const DerivedKey& key, std::uint64_t records_per_key = kRecordsPerKey);
 
   enum class Progress : std::uint8_t { kDone, kWantsToRead, kWantsToWrite };
-  // To be called again when the socket is ready for what it wants, until it is done.
+  // Call again when the socket is ready for what it wants, until it is done.
   absl::StatusOr<Progress> Handshake(int socket);
 
   ssize_t Write(int socket, iovec* parts, int count) override;
@@ -57,9 +56,8 @@ class TlsStream final : public ByteStream {
   absl::Status SetUp(Role role);
   bool WriteRecord(const unsigned char* bytes, std::size_t count);
   bool MakeRecord(iovec* parts, int count, std::size_t* taken);
-  // 0, or why nothing can be read or written any more; EAGAIN: not now.
+  // Returns 0 at the peer's end, EAGAIN to retry, or the error.
   int ErrorOf(int result);
-  // OpenSSL's side of the socket.
   int Receive(char* bytes, int count);
   int Keep(const char* bytes, int count);
   friend struct TlsSocketCalls;
@@ -70,10 +68,10 @@ class TlsStream final : public ByteStream {
   int socket_ = -1;  // During a call.
   int receive_error_ = 0;
   bool receive_ended_ = false;
-  int broken_ = 0;  // errno of what ended it.
+  int broken_ = 0;  // The errno that ended it.
   bool unread_ = true;
   std::uint64_t records_per_key_;
-  std::uint64_t records_ = 0;  // Since the key is in use.
+  std::uint64_t records_ = 0;  // With the current key.
   std::vector<unsigned char> gathered_;
   std::vector<unsigned char> unsent_;
   std::size_t unsent_first_ = 0;

@@ -50,8 +50,8 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
   ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
   ASSERT_TRUE(both(v1::LinkState::grace));
-  EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
-  EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
+  EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
+  EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
   EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::silent);
   cable.PlugIn();
   ASSERT_TRUE(both(v1::LinkState::up));

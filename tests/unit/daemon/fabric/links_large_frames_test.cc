@@ -99,7 +99,7 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   EXPECT_EQ(connections, 4);
   EXPECT_LE(now_ns - began_ns, 2 * grace_ns + here.options.heartbeat_interval_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
-  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, and large ones have not for 10"));
+  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, but large ones have not for 10"));
   EXPECT_THAT(here.lost[0], HasSubstr("MTU"));
   EXPECT_EQ(Reported().reason(), v1::LinkReason::large_lost);
   EXPECT_EQ(Reported().large_lost_on(), "1 - 1");

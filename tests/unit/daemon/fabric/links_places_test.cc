@@ -171,9 +171,9 @@ TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   for (int number = 0; number < 16; ++number) {
     connections.push_back(std::make_shared<Connection>());
     ASSERT_TRUE(links()
-                    .AddRailBeside(Stranger(number),
-                                   std::make_unique<PaperRail>(connections.back(), 0, now_ns),
-                                   {"x", "y" + std::to_string(number), Transport::kRdma}, now_ns)
+                    .AddSideRail(Stranger(number),
+                                 std::make_unique<PaperRail>(connections.back(), 0, now_ns),
+                                 {"x", "y" + std::to_string(number), Transport::kRdma}, now_ns)
                     .ok());
   }
   int more = 0;

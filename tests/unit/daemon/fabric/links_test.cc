@@ -471,7 +471,7 @@ TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   EXPECT_GT(gone_ns, options.heartbeat_timeout_ns);
   EXPECT_LE(gone_ns, options.heartbeat_timeout_ns + 2 * options.heartbeat_interval_ns);
   ASSERT_EQ(Of(0).lost.size(), 1u);
-  EXPECT_THAT(Of(0).lost[0], HasSubstr("nothing heard"));
+  EXPECT_THAT(Of(0).lost[0], HasSubstr("nothing received"));
   EXPECT_EQ(now_ns, gone_ns + options.grace_period_ns);
 }
 

@@ -1,5 +1,5 @@
-// The receiving half: copies are recognized, early frames wait for their turn, and the amount that
-// a peer can make this side keep is bounded.
+// The receiving half: detects copies, keeps early frames until their turn, and limits what a peer can make it
+// keep.
 #include "daemon/link/arrival_order.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ class ArrivalOrderTest : public testing::Test {
   ArrivalOrder order{claims};
 };
 
-TEST_F(ArrivalOrderTest, TellsWhatIsNextEarlyTwiceAndBeyondTheWindow) {
+TEST_F(ArrivalOrderTest, DistinguishesNextEarlyDuplicateAndBeyondTheWindow) {
   EXPECT_EQ(order.OnArrived(1), Arrival::kNext);
   EXPECT_EQ(order.OnArrived(1), Arrival::kDuplicate);
   EXPECT_EQ(order.OnArrived(3), Arrival::kEarly);
@@ -58,10 +58,10 @@ TEST_F(ArrivalOrderTest, TellsWhatIsNextEarlyTwiceAndBeyondTheWindow) {
   EXPECT_EQ(order.received(), 3u);
 }
 
-TEST_F(ArrivalOrderTest, GivesWhatCameEarlyInItsTurn) {
+TEST_F(ArrivalOrderTest, ReturnsEarlyFramesInTheirTurn) {
   for (const std::uint64_t sequence : {4u, 2u, 3u}) {
     EXPECT_EQ(order.OnArrived(sequence), Arrival::kEarly);
-    // 3 is data, which goes up at once.
+    // 3 is data, which is delivered at once.
     if (sequence != 3) {
       ASSERT_TRUE(Keep(sequence, std::vector<std::byte>(10, std::byte(sequence))));
     }
@@ -97,9 +97,9 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));
 }
 
-// Why: one neighbour may keep a window's worth of frames waiting for the one before them; sixty-four
-// identities that all do so, which no honest cluster does, made a daemon hold more than a gigabyte.
-TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) {
+// Why: one neighbour may keep a window of frames waiting for an earlier one. Sixty-four identities that all
+// did so made a daemon hold more than a gigabyte.
+TEST_F(ArrivalOrderTest, LimitsWhatAllPeersTogetherMayKeep) {
   EarlyBudget budget;
   std::vector<std::unique_ptr<rail::ArrivalClaims>> ranges;
   std::vector<std::unique_ptr<ArrivalOrder>> peers;
@@ -127,9 +127,9 @@ TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) 
   EXPECT_EQ(budget.shared_bytes(), 0u);
 }
 
-// Why: beyond the own share small frames must not count as much as large ones, for honest peers may have a
-// window of them too.
-TEST_F(ArrivalOrderTest, CountsOfSmallFramesBeyondTheOwnShareWhatTheyHave) {
+// Why: beyond a link's own share, small frames must count by their size, because honest peers may have a
+// window of them.
+TEST_F(ArrivalOrderTest, CountsSmallFramesBeyondTheOwnShareByTheirSize) {
   EarlyBudget budget;
   ArrivalOrder small(claims, &budget);
   for (std::uint64_t sequence = 2; sequence < wire::kWindow; ++sequence) {
@@ -140,9 +140,9 @@ TEST_F(ArrivalOrderTest, CountsOfSmallFramesBeyondTheOwnShareWhatTheyHave) {
   EXPECT_LT(budget.shared_bytes(), 64 * wire::kWindow);
 }
 
-// How: numbers in random order within the window, over many windows; the description must match
-// what has come.
-TEST_F(ArrivalOrderTest, DescribesWhatHasComeBeyondGaps) {
+// How: numbers in random order within the window, over many windows; the description must match what has
+// arrived.
+TEST_F(ArrivalOrderTest, DescribesWhatHasArrivedBeyondGaps) {
   std::mt19937 random(1);
   std::vector<std::uint64_t> coming;
   std::uint64_t next = 1;
@@ -179,7 +179,7 @@ TEST_F(ArrivalOrderTest, DescribesWhatHasComeBeyondGaps) {
   }
 }
 
-TEST_F(ArrivalOrderTest, BeginsAnewAfterAReset) {
+TEST_F(ArrivalOrderTest, StartsAgainAfterReset) {
   EXPECT_EQ(order.OnArrived(2), Arrival::kEarly);
   ASSERT_TRUE(Keep(2, std::vector<std::byte>(10)));
   EXPECT_EQ(order.OnArrived(5), Arrival::kEarly);

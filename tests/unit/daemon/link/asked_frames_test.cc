@@ -16,17 +16,18 @@ using testing::IsEmpty;
 
 class AskedFramesTest : public testing::Test {
  protected:
-  // What an acknowledgement says, with `each` of them in one frame.
-  std::vector<std::uint64_t> Say(std::size_t each = 2) {
-    std::vector<std::uint64_t> said;
+  // The frames that an acknowledgement requests, `each` of them per frame.
+  std::vector<std::uint64_t> Acknowledge(std::size_t each = 2) {
+    std::vector<std::uint64_t> requested;
     asked.Begin([this](std::uint64_t sequence) { return come.contains(sequence); });
     do {
       for (std::size_t i = 0; i < each; ++i) {
-        if (const std::optional<std::uint64_t> next = asked.Next(); next) said.push_back(*next);
+        if (const std::optional<std::uint64_t> next = asked.Next(); next)
+          requested.push_back(*next);
       }
     } while (asked.NextRound());
     asked.End();
-    return said;
+    return requested;
   }
   void Want(std::initializer_list<std::uint64_t> all) {
     for (const std::uint64_t sequence : all) asked.Want(sequence);
@@ -36,46 +37,46 @@ class AskedFramesTest : public testing::Test {
   std::set<std::uint64_t> come;
 };
 
-// Why: each time that it is said, another copy comes.
-TEST_F(AskedFramesTest, AreSaidOnce) {
+// Why: the peer sends a copy for each request.
+TEST_F(AskedFramesTest, AreRequestedOnce) {
   Want({7, 5, 9});
-  EXPECT_THAT(Say(), ElementsAre(7, 5, 9));
-  EXPECT_THAT(Say(), IsEmpty());
+  EXPECT_THAT(Acknowledge(), ElementsAre(7, 5, 9));
+  EXPECT_THAT(Acknowledge(), IsEmpty());
   Want({8});
-  EXPECT_THAT(Say(), ElementsAre(8));
+  EXPECT_THAT(Acknowledge(), ElementsAre(8));
   EXPECT_FALSE(asked.empty());
   come = {5, 7, 8, 9};
-  EXPECT_THAT(Say(), IsEmpty());
+  EXPECT_THAT(Acknowledge(), IsEmpty());
   EXPECT_TRUE(asked.empty());
 }
 
-TEST_F(AskedFramesTest, AreNotSaidOnceTheyHaveCome) {
+TEST_F(AskedFramesTest, AreNotRequestedOnceTheyHaveArrived) {
   Want({5, 6, 7});
   come = {6};
-  EXPECT_THAT(Say(), ElementsAre(5, 7));
+  EXPECT_THAT(Acknowledge(), ElementsAre(5, 7));
 }
 
-// Why: its copy has come with a wrong sum as well.
-TEST_F(AskedFramesTest, AreSaidAgainWhereTheyAreWantedAgain) {
+// Why: the copy had a wrong sum as well.
+TEST_F(AskedFramesTest, AreRequestedAgainWhenWantedAgain) {
   Want({5, 6});
-  EXPECT_THAT(Say(), ElementsAre(5, 6));
+  EXPECT_THAT(Acknowledge(), ElementsAre(5, 6));
   Want({5});
-  EXPECT_THAT(Say(), ElementsAre(5));
-  EXPECT_THAT(Say(), IsEmpty());
+  EXPECT_THAT(Acknowledge(), ElementsAre(5));
+  EXPECT_THAT(Acknowledge(), IsEmpty());
 }
 
-// Why: the acknowledgement that said so may have been lost, with its rail or alone.
-TEST_F(AskedFramesTest, AreSaidAgainWhereThatMayHaveBeenLost) {
+// Why: the acknowledgement with the request may have been lost, with or without its rail.
+TEST_F(AskedFramesTest, AreRequestedAgainWhenTheRequestMayBeLost) {
   Want({5, 6, 7});
-  Say();
+  Acknowledge();
   asked.OnRailGone();
-  EXPECT_THAT(Say(), ElementsAre(5, 6, 7));
+  EXPECT_THAT(Acknowledge(), ElementsAre(5, 6, 7));
   asked.AskAgain();
-  EXPECT_THAT(Say(), ElementsAre(5, 6)) << "as many as go into one";
-  EXPECT_THAT(Say(), IsEmpty());
+  EXPECT_THAT(Acknowledge(), ElementsAre(5, 6)) << "as many as fit into one";
+  EXPECT_THAT(Acknowledge(), IsEmpty());
   asked.AskAgain();
   Want({8});
-  EXPECT_THAT(Say(), ElementsAre(5, 6, 8));
+  EXPECT_THAT(Acknowledge(), ElementsAre(5, 6, 8));
 }
 
 TEST_F(AskedFramesTest, AreForgottenWithTheSession) {
@@ -83,7 +84,7 @@ TEST_F(AskedFramesTest, AreForgottenWithTheSession) {
   asked.AskAgain();
   asked.Clear();
   EXPECT_TRUE(asked.empty());
-  EXPECT_THAT(Say(), IsEmpty());
+  EXPECT_THAT(Acknowledge(), IsEmpty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A restarted daemon is taken, and a second machine with the same node id is not.
+// A restarted daemon is accepted, and a second machine with the same node id is not.
 #include "daemon/link/id_claims.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using Answer = IdClaims::Answer;
 
 constexpr std::uint64_t kA = 11, kB = 12, kC = 13;
 
-TEST(IdClaimsTest, TakesARestartedDaemonWhereTheFormerOneHasNoConnection) {
+TEST(IdClaimsTest, TakesARestartedDaemonIfTheFormerOneHasNoConnection) {
   IdClaims claims;
   claims.OnTaken(kA);
   EXPECT_EQ(claims.Judge(kB, {kA, 0}, "b", 10), Answer::kTaken);
@@ -18,20 +18,20 @@ TEST(IdClaimsTest, TakesARestartedDaemonWhereTheFormerOneHasNoConnection) {
   EXPECT_EQ(claims.seen_ns(), 0u);
 }
 
-TEST(IdClaimsTest, RefusesOneThatComesWhileTheOtherIsHeard) {
+TEST(IdClaimsTest, RefusesADaemonWhileTheOtherIsHeard) {
   IdClaims claims;
   claims.OnTaken(kA);
   EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 10), Answer::kWaits);
-  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 20), Answer::kWaits);  // Nothing was heard since.
+  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 20), Answer::kWaits);  // Nothing was received since.
   EXPECT_EQ(claims.seen_ns(), 0u);
   EXPECT_EQ(claims.Judge(kB, {kA, 25}, "b", 30), Answer::kRefused);
   EXPECT_EQ(claims.seen_ns(), 30u);
   EXPECT_EQ(claims.address(), "b");
-  EXPECT_EQ(claims.Judge(kA, {kA, 25}, "a", 31), Answer::kTaken);  // A further cable.
+  EXPECT_EQ(claims.Judge(kA, {kA, 25}, "a", 31), Answer::kTaken);  // Another cable.
 }
 
-// Why: its connections may have ended unseen, where its machine lost power.
-TEST(IdClaimsTest, TakesOneThatWaitedUntilTheOtherWasSilent) {
+// Why: its connections may have ended unseen, if its machine lost power.
+TEST(IdClaimsTest, TakesADaemonThatWaitedUntilTheOtherWasSilent) {
   IdClaims claims;
   claims.OnTaken(kA);
   EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 10), Answer::kWaits);
@@ -39,7 +39,7 @@ TEST(IdClaimsTest, TakesOneThatWaitedUntilTheOtherWasSilent) {
   EXPECT_EQ(claims.seen_ns(), 0u);
 }
 
-TEST(IdClaimsTest, RefusesOneThatComesBackAfterAnother) {
+TEST(IdClaimsTest, RefusesADaemonThatReturnsAfterAnother) {
   IdClaims claims;
   for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
   EXPECT_EQ(claims.Judge(kA, {kB, 9}, "a", 10), Answer::kRefused);
@@ -47,8 +47,8 @@ TEST(IdClaimsTest, RefusesOneThatComesBackAfterAnother) {
   EXPECT_EQ(claims.Judge(kC, {kB, 0}, "b", 12), Answer::kTaken);    // B was restarted.
 }
 
-// Nothing is linked that a job could need.
-TEST(IdClaimsTest, TakesOneThatComesBackToALostLinkAndSaysThatThereAreTwo) {
+// No job needs a lost link.
+TEST(IdClaimsTest, TakesADaemonThatReturnsToALostLinkAndReportsTheConflict) {
   IdClaims claims;
   for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
   EXPECT_EQ(claims.Judge(kA, {0, 0}, "a", 10), Answer::kTaken);
@@ -57,7 +57,7 @@ TEST(IdClaimsTest, TakesOneThatComesBackToALostLinkAndSaysThatThereAreTwo) {
   EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 20), Answer::kRefused);
 }
 
-TEST(IdClaimsTest, IsToBeToldOnceInAWhile) {
+TEST(IdClaimsTest, ReportsAConflictOnceAMinute) {
   IdClaims claims;
   for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
   EXPECT_FALSE(claims.ShouldReport(5));

@@ -1,5 +1,5 @@
-// A link over several rails in virtual time: every frame arrives once and unharmed, whichever rail
-// goes at whichever moment, and the layers above do not notice.
+// A link over several rails in virtual time: every frame arrives once and unharmed, whichever rail ends at
+// whichever moment, and the layers above do not notice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,9 +56,9 @@ class LinkRailsTest : public testing::Test {
   std::vector<std::byte> target;
 };
 
-// How: one rail goes after each further frame that has arrived; then its other end, in each
-// possible order in which the two ends notice.
-TEST_F(LinkRailsTest, GoesOnWhicheverRailGoesAtWhicheverMoment) {
+// How: a rail ends after each further frame that has arrived; then its other end, in each possible order in
+// which the two ends notice.
+TEST_F(LinkRailsTest, ContinuesWhicheverRailEndsAtWhicheverMoment) {
   for (std::size_t frames = 0; frames < kBytes / kChunk; ++frames) {
     for (int how = 0; how < 3; ++how) {
       SCOPED_TRACE(absl::StrCat("after ", frames, " frames, way ", how));
@@ -68,7 +68,7 @@ TEST_F(LinkRailsTest, GoesOnWhicheverRailGoesAtWhicheverMoment) {
       Begin(two);
       two.RunUntil(Link::kNever, [&] { return two.a.data.size() >= frames; });
       if (how == 2) {
-        // The receiver has begun with a frame, whose rest never comes.
+        // The receiver has begun with a frame whose rest never arrives.
         first.ends[0]->Read(/*half=*/true);
         first.cable->lanes[1].silent = true;
       }
@@ -84,7 +84,7 @@ TEST_F(LinkRailsTest, GoesOnWhicheverRailGoesAtWhicheverMoment) {
   }
 }
 
-TEST_F(LinkRailsTest, WaitsInGraceWhenTheLastRailGoesAndGoesOnWithAnother) {
+TEST_F(LinkRailsTest, WaitsInGraceForTheLastRailAndContinuesWithAnother) {
   TwoSides two;
   auto& first = two.Join("first");
   auto& second = two.Join("second");
@@ -102,10 +102,10 @@ TEST_F(LinkRailsTest, WaitsInGraceWhenTheLastRailGoesAndGoesOnWithAnother) {
   ExpectDone(two);
 }
 
-// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender
-// takes for delivered: unless it is asked for again it would never come. And each acknowledgement on
-// the way would ask for another copy of a frame of up to a megabyte, while the first is still coming.
-TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
+// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender counts as
+// delivered: unless requested, it would never arrive. And each acknowledgement would request another copy of
+// a frame of up to a megabyte while the first is still under way.
+TEST_F(LinkRailsTest, RequestsADroppedFrameOnceHoweverOftenItAcknowledges) {
   TwoSides two;
   auto& first = two.Join("first");
   Begin(two);
@@ -131,9 +131,9 @@ TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
   EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
 }
 
-// Why: a loop that is busy with other jobs is never idle; a job with little traffic would wait for
-// its buffers as long as that goes on.
-// How: a's loop takes turns without end and never sleeps.
+// Why: a loop that is busy with other jobs is never idle, and a job with little traffic would wait for its
+// buffers.
+// How: a's loop never sleeps.
 TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   TwoSides two;
   auto& rail = two.Join("rail");
@@ -152,10 +152,10 @@ TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   EXPECT_EQ(two.b.link.channel().queued(), 0u);
 }
 
-// Why: a connection that is closed looks like the end of a daemon, and neither has ended. The other
-// side must find out by silence, as this one has.
+// Why: a closed connection looks like the end of a daemon, and neither has ended. The peer must find out by
+// silence, as this side has.
 // How: b falls silent, then joins again.
-TEST_F(LinkRailsTest, ClosesNoRailThatItGivesUpBeforeTheOtherSideIsHeardOnAnother) {
+TEST_F(LinkRailsTest, KeepsADroppedRailOpenUntilThePeerIsHeardOnAnother) {
   TwoSides two;
   auto& first = two.Join("first");
   Begin(two);
@@ -178,10 +178,10 @@ TEST_F(LinkRailsTest, ClosesNoRailThatItGivesUpBeforeTheOtherSideIsHeardOnAnothe
   EXPECT_EQ(second.cable->kept_ends, 2);
   two.now += two.a.options.grace_period_ns + kMs;
   two.a.link.OnTime(two.now);
-  EXPECT_EQ(second.cable->kept_ends, 1) << "lost nodes are told";
+  EXPECT_EQ(second.cable->kept_ends, 1) << "lost nodes are notified";
 }
 
-TEST_F(LinkRailsTest, KeepsTheEndsOfFewRails) {
+TEST_F(LinkRailsTest, KeepsFewDroppedRailsOpen) {
   TwoSides two;
   std::vector<TwoSides::Joined*> joined;
   for (std::size_t i = 0; i <= Link::kRailsMax; ++i) {
@@ -192,9 +192,9 @@ TEST_F(LinkRailsTest, KeepsTheEndsOfFewRails) {
   for (std::size_t i = 1; i < joined.size(); ++i) EXPECT_EQ(joined[i]->cable->kept_ends, 2);
 }
 
-// Why: when this side has finished a join and the other could not, a living daemon closes it; a
-// connection on which it has spoken is closed by its end.
-TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
+// Why: if this side has finished a join and the other could not, a living daemon closes the connection. A
+// connection with traffic is closed by the daemon's end.
+TEST_F(LinkRailsTest, TreatsTheEndOfARailWithoutTrafficAsAFailedJoin) {
   TwoSides two;
   two.Cut(two.Join("first"));
   auto& second = two.Join("second");
@@ -210,9 +210,9 @@ TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
   EXPECT_TRUE(two.a.link.lost_by_reset());
 }
 
-// Why: an acknowledgement that was lost with its rail would leave the sender with buffers that are
-// never released, if nothing else is sent.
-TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
+// Why: an acknowledgement that was lost with its rail would leave the sender with buffers that are never
+// released, if nothing else is sent.
+TEST_F(LinkRailsTest, AcknowledgesAgainWhenARailEnds) {
   TwoSides two;
   auto& first = two.Join("first");
   two.Join("second");
@@ -224,12 +224,12 @@ TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
   ExpectDone(two);
 }
 
-TEST_F(LinkRailsTest, TellsOfWhatWasReceivedBeforeAControlFrameAcrossRails) {
+TEST_F(LinkRailsTest, AcknowledgesBeforeAControlFrameAcrossRails) {
   TwoSides two;
   auto& first = two.Join("first");
   target.assign(kChunk, std::byte{0});
   two.Post(0, 7, target);
-  two.SendGrant(1, 1);  // This one is missing for a while.
+  two.SendGrant(1, 1);  // Missing for a while.
   two.Settle();
   ASSERT_THAT(first.cable->lanes[1].frames, SizeIs(1));
   first.cable->lanes[1].frames[0].arrives_ns += 500 * kMs;
@@ -244,8 +244,8 @@ TEST_F(LinkRailsTest, TellsOfWhatWasReceivedBeforeAControlFrameAcrossRails) {
   EXPECT_THAT(two.b.released_at_control, ElementsAre(1));
 }
 
-// Why: the grant may go out on one rail and its data come on another.
-TEST_F(LinkRailsTest, HandsNoFrameUntilAllRailsKnowOfAllReceives) {
+// Why: the grant may go out on one rail and its data arrive on another.
+TEST_F(LinkRailsTest, SendsNoFrameUntilAllRailsHaveAllReceives) {
   TwoSides two;
   auto& first = two.Join("first");
   auto& second = two.Join("second");
@@ -276,7 +276,7 @@ TEST_F(LinkRailsTest, AnswersAWithdrawalWhenEveryRailHas) {
     first.ends[0]->TakeCommands();
     two.a.link.Poll(two.now);
     EXPECT_THAT(two.a.withdrawn, IsEmpty());
-    two.a.link.Withdraw({});  // Of nothing: it takes its turn.
+    two.a.link.Withdraw({});  // Nothing to withdraw: it waits for its turn.
     if (second_goes) {
       two.CutEnd(second, 0);
     } else {
@@ -294,9 +294,9 @@ TEST_F(LinkRailsTest, AnswersAWithdrawalWhenEveryRailHas) {
   }
 }
 
-// Why: once all of a receive is here its memory may belong to another owner.
-// How: a peer that sends earlier data again, under the same number and under new ones.
-TEST_F(LinkRailsTest, TouchesNothingOfACompletedReceiveWhateverComes) {
+// Why: the memory of a completed receive may belong to another owner.
+// How: a peer that resends earlier data under the same number and under new ones.
+TEST_F(LinkRailsTest, TouchesNothingOfACompletedReceiveWhateverArrives) {
   TwoSides two;
   two.Join("first");
   auto& second = two.Join("second");
@@ -347,7 +347,7 @@ TEST_F(LinkRailsTest, LosesAPeerThatSendsTheSameBytesOnTwoRails) {
   EXPECT_FALSE(two.a.link.has_rail());
 }
 
-TEST_F(LinkRailsTest, SendsAgainWhatAnUnreliableRailLoses) {
+TEST_F(LinkRailsTest, ResendsWhatAnUnreliableRailLoses) {
   for (std::uint32_t seed = 1; seed <= Seeds(5); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     TwoSides two({}, seed);
@@ -363,10 +363,10 @@ TEST_F(LinkRailsTest, SendsAgainWhatAnUnreliableRailLoses) {
   }
 }
 
-// Why: what is missing on an only rail that loses nothing never comes, and nothing numbered is delivered any
-// more. What an unreliable one loses is sent again by itself.
-// How: the first of b's frames is swallowed, and b goes on sending.
-TEST_F(LinkRailsTest, TakesAnOnlyRailDownThatLosesNothingAndHasNotDeliveredAFrame) {
+// Why: a frame that is missing on an only, reliable rail never arrives, and no numbered frame is delivered
+// any more. What an unreliable rail loses is resent.
+// How: b's first frame is swallowed, and b keeps sending.
+TEST_F(LinkRailsTest, DropsAnOnlyReliableRailThatHasNotDeliveredAFrame) {
   for (const bool is_reliable : {true, false}) {
     TwoSides two;
     auto& first = two.Join("first", is_reliable ? Cable{} : Cable::Lossy(0));
@@ -387,7 +387,7 @@ TEST_F(LinkRailsTest, TakesAnOnlyRailDownThatLosesNothingAndHasNotDeliveredAFram
       EXPECT_GT(sent.size(), 32u) << "a circuit may be silent for 16 seconds";
       EXPECT_LT(sent.size(), 42u) << "more than twenty seconds";
       const v1::LinkStatus status = StatusOf(two.a.link);
-      EXPECT_THAT(status.detail(), HasSubstr("frame 1 has not come, and later ones have"));
+      EXPECT_THAT(status.detail(), HasSubstr("frame 1 is missing, though later ones have come"));
       EXPECT_EQ(status.reason(), v1::LinkReason::bytes_changed);
       EXPECT_EQ(status.changed_frames(), 1u);
       two.CutEnd(first, 1);
@@ -399,8 +399,8 @@ TEST_F(LinkRailsTest, TakesAnOnlyRailDownThatLosesNothingAndHasNotDeliveredAFram
   }
 }
 
-// Why: signs of life on a circuit waited behind a large broadcast on each cable of the way, the circuit was
-// given up, and each new one as well, until a rank was lost that had nothing wrong.
+// Why: heartbeats on a circuit queued behind a large broadcast on each cable of the path. The circuit was
+// dropped, and so was each new one, until a healthy rank was lost.
 TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {
   TwoSides two;
   auto& circuit = two.Join("circuit", Cable::Circuit());
@@ -420,19 +420,19 @@ TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {
   EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
 }
 
-// Why: a queue pair has no visible end, so when a daemon has ended only the connection beside it
-// shows that; but something in between may have cut that.
-TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHeard) {
+// Why: a queue pair does not show its end, so only its connection shows that a daemon has ended; but
+// something in between may have cut that.
+TEST_F(LinkRailsTest, RemovesASideRailOfAClosedConnectionUnlessItIsHeard) {
   for (const bool is_heard : {false, true}) {
     TwoSides two;
     auto& first = two.Join("first");
     auto& second = two.Join("second");
     auto& beside = two.Join("rdma", Cable::Lossy(0));
-    Begin(two);  // So that something has been received on each.
+    Begin(two);  // So that each rail has received something.
     two.Run();
     for (int side = 0; side < 2; ++side) two.CutEnd(first, side, rail::DownCause::kReset);
     two.RunUntil(two.now + 1000 * kMs, [] { return false; });
-    EXPECT_TRUE(two.Has(0, beside)) << "another connection is left, which tells";
+    EXPECT_TRUE(two.Has(0, beside)) << "another connection is left that shows it";
 
     beside.cable->lanes[1].silent = !is_heard;
     for (int side = 0; side < 2; ++side) {
@@ -448,8 +448,8 @@ TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHear
   }
 }
 
-// Why: a rail of one kind may serve two transports, so its path says which, and no rail does.
-TEST_F(LinkRailsTest, SaysOfEachRailTheTransportOfItsPath) {
+// Why: a rail of one kind may serve two transports, so its path has the transport.
+TEST_F(LinkRailsTest, ReportsTheTransportOfEachRailsPath) {
   TwoSides two;
   two.Join("first");
   two.Join("rdma");
@@ -459,7 +459,7 @@ TEST_F(LinkRailsTest, SaysOfEachRailTheTransportOfItsPath) {
   EXPECT_THAT(transports, ElementsAre(v1::Transport::tcp, v1::Transport::rdma));
 }
 
-TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
+TEST_F(LinkRailsTest, UsesCircuitsOnlyWithoutAConnection) {
   TwoSides two;
   two.Join("circuit 1", Cable::Circuit());
   EXPECT_FALSE(two.a.link.is_neighbour());
@@ -479,7 +479,7 @@ TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
                                                  two.a.link.standing(), two.now)));
 }
 
-TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanItHolds) {
+TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanTheMaximum) {
   TwoSides two;
   for (std::size_t i = 0; i < Link::kRailsMax; ++i) two.Join(absl::StrCat("rail ", i));
   const auto add = [&](const std::string& name) {
@@ -494,10 +494,10 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanItHolds) {
   ExpectDone(two);
 }
 
-// Why: all of the above at once, in mixtures that nobody thinks of.
-// How: rails of all kinds come and go at either end while both sides receive and send; in the end
-// there is one sound rail, and everything must have come, once and in order.
-TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
+// Why: all of the above at once, in unforeseen mixtures.
+// How: rails of all kinds come and go at either end while both sides receive and send; at the end there is
+// one sound rail, and everything must have arrived, once and in order.
+TEST_F(LinkRailsTest, DeliversEverythingWhileRailsComeAndGoAtRandom) {
   for (std::uint32_t seed = 1; seed <= Seeds(15); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     FabricOptions options;
@@ -540,7 +540,7 @@ TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
         case 5: two.Cut(some); break;
         default: two.RunUntil(two.now + random() % (3 * kMs), [] { return false; });
       }
-      // An end whose other end has gone learns of it eventually.
+      // An end whose other end is gone learns of it eventually.
       for (const auto& joined : two.rails) {
         if (random() % 3 != 0) continue;
         for (int end = 0; end < 2; ++end) {

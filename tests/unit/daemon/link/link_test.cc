@@ -1,5 +1,5 @@
-// The link, with fake rails, one at a time: what goes on after a rail is lost, what begins again,
-// and that both sides decide alike. Several at once: link_rails_test.cc.
+// The link, with one fake rail at a time: what continues after a rail is lost, what starts again, and that
+// both sides decide alike. For several rails see link_rails_test.cc.
 #include "daemon/link/link.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The commands that a fake rail got and its answers; outlives the rail.
+// The commands that a fake rail got, and its answers; outlives the rail.
 struct Paper {
   std::size_t capacity = 10'000;
   std::deque<rail::RailCommand> given;
@@ -78,7 +78,7 @@ class PaperRail final : public rail::Rail {
   std::shared_ptr<Paper> paper_;
 };
 
-// One side: a link, and the calls of its listener.
+// One side: a link and its listener.
 struct Side : FabricListener {
   explicit Side(RoutingListener* routing = nullptr, EarlyBudget* early = nullptr)
       : link(options, NodeId{}, *this, routing, nullptr, early) {}
@@ -123,7 +123,7 @@ struct Side : FabricListener {
     if (status.ok()) paper = std::move(fresh);
     return status;
   }
-  // Joins a peer that goes on where this side believes it to be.
+  // Joins a peer that continues where this side believes it to be.
   absl::Status JoinAgain() {
     wire::Introduction theirs{};
     theirs.session = link.standing().known_peer_session;
@@ -189,9 +189,9 @@ std::vector<rail::RailCommand::Kind> KindsOf(const std::deque<rail::RailCommand>
   return kinds;
 }
 
-// Why: a grant that overtakes its receive lets the peer send data that was not asked for.
-// How: a rail with room for two; the rest waits and comes in the order of the calls, except for
-// frames, which wait until no receive does.
+// Why: a grant that overtakes its receive lets the peer send unrequested data.
+// How: a rail with room for two; the rest waits and follows in the order of the calls, except for frames,
+// which wait until no receive does.
 TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -215,9 +215,9 @@ TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   EXPECT_FALSE(side.link.HasWork());
 }
 
-// Why: a peer whose rails go again and again in the middle of one frame must not fill this side's
-// memory by requests for it.
-TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
+// Why: a peer whose rails end again and again within one frame must not fill this side's memory with requests
+// for it.
+TEST(LinkTest, RequestsAFrameOnceHoweverOftenItsRailEnds) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   for (int i = 0; i < 4; ++i) {
@@ -237,9 +237,8 @@ TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
   EXPECT_EQ(asked, 1);
 }
 
-// Why: what was changed on the way is asked for, and everything behind it waits. A tick for each few of them
-// would be seconds.
-TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
+// Why: everything after a corrupt frame waits for it. One tick for every few of them would take seconds.
+TEST(LinkTest, RequestsAllCorruptFramesAtOnce) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.paper->given.clear();
@@ -270,10 +269,10 @@ TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
   side.paper->events.emplace_back().kind = rail::RailEvent::Kind::kTransmitted;
   side.paper->events.back().abandoned = 7;
   side.link.Poll(0);
-  EXPECT_EQ(asked(), std::multiset<std::uint64_t>{7}) << "it has come wrong once more";
+  EXPECT_EQ(asked(), std::multiset<std::uint64_t>{7}) << "it was corrupt again";
 }
 
-TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
+TEST(LinkTest, ContinuesWhereItWasWhenTheRailIsBack) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.PostReceive(1, 100);
@@ -299,16 +298,16 @@ TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
   EXPECT_THAT(side.lost, IsEmpty());
 }
 
-// Why: neighbours' messages about routes are for the router, and only neighbours may send them.
-TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
-  struct Heard : RoutingListener {
+// Why: messages about routes are for the router, and only neighbours may send them.
+TEST(LinkTest, DeliversRoutingFramesToTheRouterOnly) {
+  struct Router : RoutingListener {
     void OnRouting(const NodeId&, const wire::FrameHeader& header, std::span<const std::byte>,
                    std::uint64_t) override {
       circuits.push_back(header.group);
     }
     std::vector<std::uint64_t> circuits;
-  } heard;
-  Side side(&heard);
+  } router;
+  Side side(&router);
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   rail::RailEvent event;
   event.header.type = wire::FrameType::kCircuitCredit;
@@ -316,27 +315,27 @@ TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   event.header.group = 9;
   side.paper->events.push_back(std::move(event));
   side.link.Poll(0);
-  EXPECT_THAT(heard.circuits, ElementsAre(9));
+  EXPECT_THAT(router.circuits, ElementsAre(9));
   Side without;
   ASSERT_TRUE(without.Join(NewPeer()).ok());
   without.Deliver(wire::FrameType::kCircuitCredit, 1);
   EXPECT_THAT(without.lost, IsEmpty());
 }
 
-TEST(LinkTest, BeginsAnewWhenThePeerHadGivenUp) {
+TEST(LinkTest, StartsAgainWhenThePeerHasDroppedItsSession) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   ASSERT_TRUE(side.SendGrant(5).ok());
   side.paper->GoDown();
   side.link.Poll(0);
   ASSERT_TRUE(side.Join(NewPeer(/*session=*/78)).ok());
-  EXPECT_THAT(side.lost, ElementsAre(HasSubstr("given up")));
+  EXPECT_THAT(side.lost, ElementsAre(HasSubstr("dropped its session")));
   EXPECT_EQ(side.ups, 2);
   EXPECT_FALSE(side.paper->resumed);
   EXPECT_THAT(side.paper->given, IsEmpty());
 }
 
-TEST(LinkTest, RefusesARailWhenItHasChangedSinceItToldThePeer) {
+TEST(LinkTest, RefusesARailIfTheSessionsHaveChangedSinceTheIntroduction) {
   Side side;
   const Link::Standing reported_first = side.link.standing();
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -350,7 +349,7 @@ TEST(LinkTest, RefusesARailWhenItHasChangedSinceItToldThePeer) {
   EXPECT_NE(side.link.standing().session, reported.session);
 }
 
-TEST(LinkTest, LosesAPeerThatCannotHaveWhatItNames) {
+TEST(LinkTest, LosesAPeerThatAcknowledgesUnsentFrames) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.paper->GoDown();
@@ -386,8 +385,8 @@ TEST(LinkTest, LosesAPeerThatBreaksTheProtocol) {
   }
 }
 
-// Why: a node that sent one frame too early while all room was taken was held to be at no fault ever after.
-TEST(LinkTest, LosesAPeerForTheRoomOnceAndForItsOwnFaultThen) {
+// Why: a node that sent one frame too early while all room was taken was never blamed afterwards.
+TEST(LinkTest, LosesAPeerForLackOfRoomOnceAndThenForItsOwnFault) {
   EarlyBudget taken;
   const std::uint64_t own = EarlyBudget::kOwnBytes;
   while (taken.Take(own, 1024 * 1024)) {
@@ -410,8 +409,8 @@ TEST(LinkTest, LosesAPeerForTheRoomOnceAndForItsOwnFaultThen) {
   EXPECT_THAT(side.lost, ElementsAre(_, HasSubstr("broke the protocol")));
 }
 
-// Why: a rail that was given up on the other side may have delivered after all.
-TEST(LinkTest, DropsAFrameThatCameBeforeAndAcknowledgesItAtOnce) {
+// Why: a rail that the peer has dropped may have delivered after all.
+TEST(LinkTest, DropsADuplicateFrameAndAcknowledgesItAtOnce) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.Deliver(wire::FrameType::kGrant, 1, 5);
@@ -424,15 +423,14 @@ TEST(LinkTest, DropsAFrameThatCameBeforeAndAcknowledgesItAtOnce) {
   EXPECT_EQ(side.paper->given.back().frame.header.type, wire::FrameType::kAck);
 }
 
-// Why: a rail's window of handed frames is small; the last messages of a stopping daemon are behind
-// it.
-TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
+// Why: a rail's window of unwritten frames is small; the last messages of a stopping daemon follow it.
+TEST(LinkTest, SendsTheRemainingFramesAtTheEndAndReportsNothing) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(side.SendGrant(i).ok());
-  EXPECT_EQ(side.paper->given.size(), RailFlight::kHandedFramesMax);
+  EXPECT_EQ(side.paper->given.size(), RailFlight::kUnwrittenFramesMax);
   std::size_t reported = 0;
-  while (!side.link.HandTheRest()) {
+  while (!side.link.SendRemaining()) {
     ASSERT_LT(reported, side.paper->given.size());
     rail::RailEvent event;
     event.header.type = wire::FrameType::kGrant;
@@ -444,16 +442,16 @@ TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
   EXPECT_EQ(side.paper->given.size(), 200u);
   EXPECT_THAT(side.grants, IsEmpty());
   side.paper->GoDown();
-  EXPECT_TRUE(side.link.HandTheRest());
+  EXPECT_TRUE(side.link.SendRemaining());
   EXPECT_FALSE(side.SendGrant(1).ok());
 }
 
-// Two sides, the frames between them, and the messages of each in each session.
+// Two sides, the frames between them, and each side's messages per session.
 class Pair {
  public:
   explicit Pair(std::uint32_t seed) : random_(seed) {}
 
-  // The message contains its session and its place in it.
+  // The message contains its session and its position in it.
   void Send(int from) {
     Side& side = sides[from];
     if (side.ups != ups_seen_[from]) {
@@ -531,7 +529,7 @@ class Pair {
     CheckReceived(at);
     if (random_() % 4 == 0) sides[at].link.FlushAcknowledgement();
   }
-  // Everything that was sent in this session has come, in order.
+  // Everything that was sent in this session has arrived, in order.
   void CheckReceived(int at) {
     Side& side = sides[at];
     if (side.ups != ups_checked_[at]) {
@@ -566,11 +564,11 @@ class Pair {
   int ups_checked_[2] = {0, 0};
 };
 
-// Why: when only one side goes on, numbers of different sessions meet, and frames are lost or come
-// twice unnoticed.
-// How: connections that fail in every half-way state, sides that give up by themselves; each
-// message contains its session and place, and must arrive in that very session, in order. In the
-// end a sound connection must carry everything.
+// Why: if only one side continues, numbers of different sessions meet, and frames are lost or duplicated
+// unnoticed.
+// How: connections that fail half-way in every state, and sides that give up. Each message contains its
+// session and position, and must arrive in that session, in order. At the end a sound connection must carry
+// everything.
 TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

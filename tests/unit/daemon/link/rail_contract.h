@@ -1,10 +1,7 @@
-// The rules for every rail with a thread, whatever carries it: two links over several of them, each
-// with its thread at both ends. What the threads share (claims, budgets, waiting commands) must
-// stay right while rails are cut, and while they lose what they may lose.
+// The rules for every threaded rail, whatever its transport: two links over several rails. What the threads
+// share (claims, budgets, waiting commands) must stay correct while rails are cut or lose frames.
 //
-// A file for each transport includes this and defines how to make its rails.
-//
-// Owner: a test. Thread: its own, which is both loops. Memory: the steps' buffers.
+// A file per transport includes this and makes its rails.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -41,14 +38,14 @@ class RailMaker {
  public:
   virtual ~RailMaker() = default;
   virtual std::array<std::unique_ptr<rail::Rail>, 2> Make(platform::Wakeup& bell) = 0;
-  // The `which`th rail carries nothing any more; at least one end notices. False: a test cannot
+  // The `which`th rail carries nothing any more; at least one end notices. Returns false if a test cannot
   // break it.
   virtual bool Cut(std::size_t which) = 0;
-  // More than these take too long, where the other end notices only by silence.
+  // More cuts take too long if the other end notices only by silence.
   virtual std::size_t cuts_max() const { return 60; }
-  // The silence after which a rail is given up: longer than a busy machine delays any thread.
+  // The silence after which a rail is dropped: longer than a busy machine delays any thread.
   virtual std::uint64_t silence_ns() const { return 10'000'000'000; }
-  // Of the steps of a test, one in this many is done.
+  // One in this many steps of a test is executed.
   virtual std::uint32_t steps_divisor() const { return 1; }
 };
 using RailMakerFactory = std::function<std::unique_ptr<RailMaker>()>;
@@ -62,7 +59,7 @@ inline void AddBytes(const rail::PostedReceive& receive, std::uint64_t offset,
   }
 }
 
-// Receives step after step, and sends what the other side asks for.
+// Receives step after step, and sends what the peer requests.
 class Side : public FabricListener {
  public:
   Side() : link(options, NodeId{}, *this) {}
@@ -102,7 +99,7 @@ class Side : public FabricListener {
   void OnDataReleased(const NodeId&, std::uint64_t) override { ++released; }
   void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
 
-  // The next step: copied where its number is odd, added where it is even.
+  // The next step: copied if its number is odd, added if it is even.
   void Ask() {
     ++number;
     received = 0;
@@ -121,7 +118,7 @@ class Side : public FabricListener {
   bool done() const { return number == last && received == target.size() && released == sent; }
 
   FabricOptions options;
-  std::vector<std::byte> source, theirs, target;  // Rails read and write them until the link goes.
+  std::vector<std::byte> source, theirs, target;  // Used by rails until the link is destroyed.
   Link link;
   int ups = 0;
   std::vector<std::string> lost;
@@ -135,7 +132,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
   RailContractTest() : maker(GetParam()()) {
     for (Side& side : sides) {
       side.options.heartbeat_timeout_ns = maker->silence_ns();
-      // One side may have no rail left as long as the other takes to notice, and more.
+      // One side may have no rail for as long as the other takes to notice, and more.
       side.options.grace_period_ns = 4 * maker->silence_ns();
     }
   }
@@ -209,7 +206,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       for (const Side& side : sides) ASSERT_THAT(side.lost, IsEmpty());
     }
   }
-  // All steps, and more until it is enough: the progress of rails in a turn depends on the machine.
+  // Runs all steps, and more until it is enough: the progress of rails per turn depends on the machine.
   void RunUntilDone(
       const std::function<void()>& turn = [] {},
       const std::function<bool()>& enough = [] { return true; }) {
@@ -233,7 +230,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
   }
 
   platform::Wakeup bell;
-  std::unique_ptr<RailMaker> maker;  // Before the sides: rails go first.
+  std::unique_ptr<RailMaker> maker;  // Destroyed after the sides.
   Side sides[2];
   std::vector<std::string> names;
   std::uint64_t next_tick = 0;
@@ -245,7 +242,7 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   Join();
   Join();
   ASSERT_EQ(sides[0].link.direct_rails(), 2u);
-  // The rail on which a frame would arrive first gets it: on a busy machine one rail for long.
+  // The rail on which a frame would arrive first gets it: on a busy machine one rail for a long time.
   RunUntilDone([] {},
                [&] {
                  const v1::LinkStatus snapshot = StatusOf(sides[0].link);
@@ -261,8 +258,7 @@ TEST_P(RailContractTest, CarriesSmallStepsOverOneRail) {
   RunUntilDone();
 }
 
-// Why: small messages, and those too large for a slot, must come in the order in which they were
-// sent.
+// Why: small messages and those too large for a slot must arrive in order.
 TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
   Join();
   std::vector<std::string> sent;
@@ -279,17 +275,16 @@ TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
   EXPECT_TRUE(sides[1].control == sent);
 }
 
-// Why: the grant goes out on one rail, and its data comes on another, whose thread may not have
-// taken the receive yet.
-TEST_P(RailContractTest, FindsTheReceiveOfEachDataOnWhicheverRailItComes) {
+// Why: the grant goes out on one rail, and its data arrives on another, whose thread may not have taken the
+// receive yet.
+TEST_P(RailContractTest, FindsTheReceiveOfDataOnWhicheverRailItArrives) {
   Prepare(4 * 1024, 75);
   for (int i = 0; i < 3; ++i) Join();
   RunUntilDone();
   EXPECT_EQ(sides[0].link.direct_rails(), 3u);
 }
 
-// Why: a withdrawn receive's memory belongs to its owner again once the withdrawal is answered,
-// whatever still comes.
+// Why: once a withdrawal is answered, the memory belongs to its owner again, whatever still arrives.
 TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   Prepare(4 * 1024 * 1024, 1);
   Join();
@@ -308,11 +303,10 @@ TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   }
 }
 
-// How: one of three rails is cut at a random moment, in the middle of a frame or not, and replaced,
-// again and again. One is always left whole: either side may be slow to notice a cut. Where a rail
-// cannot be cut, one side gives it up and the other must notice by silence: often, and for no
-// longer than in a daemon, because a rail that is given up too soon is replaced as well.
-TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
+// How: one of three rails is cut at random moments and replaced. One always stays, because either side may be
+// slow to notice a cut. If a rail cannot be cut, one side drops it and the other must notice by silence:
+// often, and no sooner than in a daemon, because a rail that is dropped too soon is replaced as well.
+TEST_P(RailContractTest, ContinuesWhileRailsAreCut) {
   for (Side& side : sides) side.options.heartbeat_timeout_ns = FabricOptions{}.heartbeat_timeout_ns;
   Prepare(2 * 1024 * 1024, 10);
   std::mt19937 random(1);
@@ -337,8 +331,8 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
       [&] { return cut.size() >= kCutsMin; });
 }
 
-// How: the same, but this side gives them up, so that half-received frames are stopped.
-TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
+// How: this side drops them, so that half-received frames are stopped.
+TEST_P(RailContractTest, ContinuesWhileRailsAreStopped) {
   Prepare(2 * 1024 * 1024, 8);
   for (int i = 0; i < 2; ++i) Join();
   std::size_t next = 0;

@@ -1,5 +1,4 @@
-// Which rail gets a frame, and how many in advance: by its measured rate and its backlog, as the
-// channel that chooses sees them.
+// Which rail gets a frame, and how many in advance, by its measured rate and backlog.
 #include "daemon/link/rail_flight.h"
 
 #include <gmock/gmock.h>
@@ -27,12 +26,12 @@ wire::FrameHeader Data(std::uint32_t bytes) {
   return header;
 }
 
-// Why: after one loss a rail would wait longer for each later frame, for ever.
-TEST(RailFlightTest, WaitsAsLongAsAtFirstOnceSomethingWasAcknowledged) {
+// Why: after one loss a rail waited longer for every later frame.
+TEST(RailFlightTest, ResetsItsPatienceOnceSomethingIsAcknowledged) {
   RailFlight flight;
   flight.Open(false);
   auto wait_ns = [&flight, now = kMs](std::uint64_t sequence) mutable {
-    flight.OnHanded(sequence, 1000);
+    flight.OnSent(sequence, 1000);
     flight.OnNow(now += kMs);
     return flight.ProbeNs() - now;
   };
@@ -46,18 +45,17 @@ TEST(RailFlightTest, WaitsAsLongAsAtFirstOnceSomethingWasAcknowledged) {
   EXPECT_EQ(wait_ns(4), at_first);
 }
 
-// Why: a frame that a rail holds unwritten cannot take another rail any more, if that one turns out
-// to be faster.
-// How: acknowledgements at several rates; beside others a rail is full with two milliseconds'
-// worth, alone, where there is no choice, with the maximum.
-TEST(RailFlightTest, IsFullWithLessOfASlowRailIfThereAreOthers) {
+// Why: a frame that a rail holds unwritten cannot move to a faster rail.
+// How: acknowledgements at several rates. Beside others, a rail is full with two milliseconds' worth; alone,
+// with the maximum.
+TEST(RailFlightTest, HoldsLessOnASlowRailIfThereAreOthers) {
   constexpr std::uint64_t kFrame = 128 * 1024;
   const auto held_bytes = [](double rate, bool alone) {
     RailFlight flight;
     flight.Open(true);
     std::uint64_t now = kMs;
     for (std::uint64_t done = 0; done < 500; ++done) {
-      while (!flight.IsFull(alone)) flight.OnHanded(done, kFrame);
+      while (!flight.IsFull(alone)) flight.OnSent(done, kFrame);
       flight.OnNow(now);
       now += static_cast<std::uint64_t>(static_cast<double>(kFrame) * 1e9 / rate);
       flight.OnWritten();
@@ -71,10 +69,10 @@ TEST(RailFlightTest, IsFullWithLessOfASlowRailIfThereAreOthers) {
   EXPECT_NEAR(held_bytes(1.25e8, true), 4 * 1024 * 1024, 256 * 1024);
 }
 
-// Why: acknowledgements come back behind the other side's data; by them alone a rail that has
-// delivered everything may look as full as one that has delivered nothing.
-// How: two rails with the same amount under way; the systems report that only the second's is gone.
-TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
+// Why: acknowledgements queue behind the peer's data; by them alone a rail that has delivered everything may
+// look as full as one that has delivered nothing.
+// How: two rails with the same amount under way; the system reports that only the second's is gone.
+TEST(RailFlightTest, ChoosesByWhatTheSystemHoldsIfReported) {
   constexpr std::uint32_t kFrame = 100'000;
   const std::vector<std::byte> bytes(kFrame);
   Channel channel;
@@ -85,7 +83,7 @@ TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
     }
     rails.clear();
     rail::OutgoingFrame next;
-    for (std::size_t rail = 0; channel.NextToHand(next, rail, false);) rails.push_back(rail);
+    for (std::size_t rail = 0; channel.NextToSend(next, rail, false);) rails.push_back(rail);
     channel.OnNow(kMs);
   };
   channel.OnRailUp(0, true);
@@ -100,14 +98,14 @@ TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
   EXPECT_THAT(rails, ElementsAre(1, 1, 1, 1));
 }
 
-// Why: a rail that stands still reports nothing any more; by its rate it would be empty soon.
-TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake) {
+// Why: a stalled rail reports nothing any more; by its rate it would soon be empty.
+TEST(RailFlightTest, DrainsHeldBytesNoLongerThanAcknowledgementsTake) {
   RailFlight flight;
   flight.Open(true);
   std::uint64_t now = kMs;
   const auto carry = [&](std::uint64_t frames, std::uint64_t took_ns) {
     for (std::uint64_t i = 0; i < frames; ++i) {
-      const std::uint64_t ordinal = flight.OnHanded(i, 100'000);
+      const std::uint64_t ordinal = flight.OnSent(i, 100'000);
       flight.OnNow(now);
       flight.OnWritten();
       now += took_ns;
@@ -115,7 +113,7 @@ TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake
     }
   };
   carry(200, kMs);
-  for (int i = 0; i < 20; ++i) flight.OnHanded(1000, 100'000);
+  for (int i = 0; i < 20; ++i) flight.OnSent(1000, 100'000);
   flight.OnNow(now);
   for (int i = 0; i < 20; ++i) flight.OnWritten();
   flight.OnHeld({2'000'000, now});
@@ -125,7 +123,7 @@ TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake
       flight.ArrivalNs(100'000, rate, now + flight.meter().round_trip_ns() + kMs / 2);
   EXPECT_LT(soon, flight.ArrivalNs(100'000, rate, now));
   EXPECT_EQ(later, soon);
-  EXPECT_GE(flight.ArrivalNs(100'000, rate, now + 1000 * kMs), 900 * kMs) << "it stands still";
+  EXPECT_GE(flight.ArrivalNs(100'000, rate, now + 1000 * kMs), 900 * kMs) << "the rail has stalled";
 }
 
 }  // namespace

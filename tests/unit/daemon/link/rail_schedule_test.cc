@@ -1,5 +1,5 @@
-// Which rail a frame goes to, in virtual time: several rails together carry the sum of what each
-// carries alone, even when one is slower, or gets slower or faster meanwhile.
+// Which rail a frame takes, in virtual time: several rails together carry the sum of what each carries alone,
+// even if their rates differ or change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr std::size_t kStep = 64 * 1024 * 1024;
 
 class RailScheduleTest : public testing::Test {
  protected:
-  // One step of an operation from a to b; bytes per second.
+  // One step of an operation from a to b; returns bytes per second.
   static double Carry(TwoSides& two) {
     static const std::vector<std::byte> source(kStep, std::byte{1});
     std::vector<std::byte> target(kStep);
@@ -33,7 +33,7 @@ class RailScheduleTest : public testing::Test {
     two.Run();
     return static_cast<double>(kStep) / seconds;
   }
-  // Over all the rails, after one step in which they are measured.
+  // Over all rails, after one step in which they are measured.
   static double Rate(const std::vector<Cable>& cables) {
     TwoSides two;
     for (std::size_t i = 0; i < cables.size(); ++i) two.Join(absl::StrCat("rail ", i), cables[i]);
@@ -42,8 +42,8 @@ class RailScheduleTest : public testing::Test {
   }
 };
 
-// The end of a step waits for the latency, however many rails there are, so that must be a small
-// part of the whole.
+// The end of a step waits for the latency, however many rails there are, so that must be a small part of the
+// whole.
 TEST_F(RailScheduleTest, TwoEqualRailsCarryAlmostTwice) {
   for (const double rate : {1e8, 1.25e9, 5e9}) {
     for (const std::uint64_t latency : {5'000u, 50'000u, 200'000u}) {
@@ -77,9 +77,9 @@ TEST_F(RailScheduleTest, EightRailsOfAllKindsCarryAlmostTheirSum) {
   EXPECT_GE(Rate(cables) / sum, 0.9);
 }
 
-// Why: a cable may train down, or be shared with others for a while.
-// How: one of two equal rails drops to a tenth, and later rises to four times; after half a second
-// of traffic both together must carry their full rate again.
+// Why: a cable may train down, or be shared for a while.
+// How: one of two equal rails drops to a tenth, and later rises to four times; after half a second of traffic
+// both together must carry their full rate again.
 TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e9, 20'000));
@@ -96,10 +96,10 @@ TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   }
 }
 
-// Why: a rail may have met a busy machine at first, and a rail that never gets a frame cannot show
-// that it is as good as the other.
-// How: one of two equal rails has a latency of 100 ms while it is alone; then it has the other's,
-// but no side knows. Steps go on, and after some seconds both carry their share.
+// Why: a rail may have started on a busy machine, and a rail that never gets a frame cannot show that it is
+// good.
+// How: one of two equal rails has a latency of 100 ms while it is alone, then the other's. Steps continue,
+// and after some seconds both carry their share.
 TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e8, 100 * kMs));
@@ -111,11 +111,11 @@ TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   EXPECT_GE(Carry(two), 0.95 * 2e8);
 }
 
-// Why: an acknowledgement comes back behind the other side's data, so both sides wait for theirs as
-// long as the other's queue takes. That must not keep rails empty.
-// How: slow cables, and a step in each direction at once, twice: in the first they are measured,
-// and after it a tick reports the time of a heartbeat.
-TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceBothWaysAtOnce) {
+// Why: acknowledgements queue behind the peer's data, so both sides wait for the other's queue. That must not
+// keep rails empty.
+// How: slow cables, and a step in each direction at once, twice: in the first they are measured; after it a
+// tick reports a heartbeat's round trip.
+TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceInBothDirectionsAtOnce) {
   const auto both_ways = [](std::size_t rails) {
     static const std::vector<std::byte> source(kStep, std::byte{1});
     std::vector<std::byte> targets[2] = {std::vector<std::byte>(kStep),
@@ -159,7 +159,7 @@ TEST_F(RailScheduleTest, UnreliableRailsCarryAlmostTheirRate) {
 }
 
 // Why: small frames need the shortest path, not the widest.
-TEST_F(RailScheduleTest, SendsWhatIsSmallOnTheRailOfLeastLatency) {
+TEST_F(RailScheduleTest, SendsSmallFramesOnTheRailWithTheLowestLatency) {
   TwoSides two;
   auto& wide = two.Join("wide", Cable::Of(5e9, 500'000));
   auto& near = two.Join("near", Cable::Of(1e9, 10'000));

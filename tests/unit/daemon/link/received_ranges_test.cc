@@ -8,13 +8,13 @@
 namespace mlxcomm::link::received_ranges_test {
 namespace {
 
-TEST(ReceivedRangesTest, CountsWhatComesInOrder) {
+TEST(ReceivedRangesTest, CountsBytesInOrder) {
   ReceivedRanges ranges;
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(ranges.Add(i * 10, 10));
   EXPECT_EQ(ranges.bytes(), 10'000u);
 }
 
-TEST(ReceivedRangesTest, RefusesWhatHasComeAlready) {
+TEST(ReceivedRangesTest, RefusesBytesThatHaveArrived) {
   ReceivedRanges ranges;
   ASSERT_TRUE(ranges.Add(100, 50));
   EXPECT_FALSE(ranges.Add(100, 50));
@@ -28,7 +28,7 @@ TEST(ReceivedRangesTest, RefusesWhatHasComeAlready) {
   EXPECT_EQ(ranges.bytes(), 52u);
 }
 
-TEST(ReceivedRangesTest, RefusesMoreGapsThanItKeepsAndGoesOnWhenOneCloses) {
+TEST(ReceivedRangesTest, RefusesMoreGapsThanItKeepsAndContinuesWhenOneCloses) {
   ReceivedRanges ranges;
   for (std::uint64_t i = 0; i < ReceivedRanges::kRangesMax; ++i) {
     ASSERT_TRUE(ranges.Add(i * 20, 10));
@@ -39,7 +39,7 @@ TEST(ReceivedRangesTest, RefusesMoreGapsThanItKeepsAndGoesOnWhenOneCloses) {
 }
 
 // Why: a byte that is accepted twice is summed twice.
-// How: random pieces, against a map of single bytes.
+// How: random chunks, compared with a map of single bytes.
 TEST(ReceivedRangesTest, AgreesWithAMapOfBytes) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);

@@ -1,6 +1,4 @@
-// What status tells of links, for tests of what makes them.
-//
-// Owner: a test. Thread: its own. Memory: none.
+// The status of links, for tests of their makers.
 #pragma once
 
 #include <vector>
@@ -10,7 +8,7 @@
 
 namespace mlxcomm::link {
 
-// Of Links, or a TcpFabric.
+// `fabric`: Links or a TcpFabric.
 template <typename Describes>
 std::vector<v1::LinkStatus> StatusOfLinks(const Describes& links) {
   v1::NodeStatus status;

@@ -1,7 +1,5 @@
-// The two sides of a link in virtual time, and the cables that join them: each has a rate and a
-// latency, may lose single frames, and may be cut, at one end or both.
-//
-// Owner: the test. Thread: one. Memory: what is on the cables.
+// The two sides of a link in virtual time, and the cables between them: each has a rate and a latency, may
+// lose single frames, and may be cut at one end or both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,11 +38,11 @@ struct Lane {
 
 // A cable; its two ends may end at different times.
 struct Cable {
-  Lane lanes[2];  // By the side that sends.
+  Lane lanes[2];  // By the sending side.
   bool reliable = true;
   bool direct = true;
   std::mt19937* random = nullptr;
-  int kept_ends = 0;  // Given up and still open.
+  int kept_ends = 0;  // Dropped and still open.
 
   static Cable Of(double bytes_per_second, std::uint64_t latency_ns) {
     Cable cable;
@@ -87,7 +85,7 @@ class CableRail final : public ground::SimulatedRail {
     if (lane().frames.size() >= 1024) return false;
     Lane::OnWire frame;
     frame.header = command.frame.header;
-    // Read as late as a real rail may.
+    // Reads as late as a real rail may.
     source_.push_back(command.frame.payload);
     const std::uint64_t bytes = sizeof frame.header + frame.header.payload_bytes;
     lane().busy_until_ns =
@@ -113,7 +111,7 @@ class CableRail final : public ground::SimulatedRail {
     }
     return held;
   }
-  // As if a heartbeat had come back when nothing else was on the cable.
+  // As if a heartbeat had come back while nothing else was on the cable.
   rail::RailFigures figures() const override {
     return {.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns};
   }
@@ -133,8 +131,8 @@ class CableRail final : public ground::SimulatedRail {
       lane().carried_bytes += frame.header.payload_bytes;
     }
   }
-  // Everything that has arrived by now; commands are taken as late as may be. `half`: up to the first data,
-  // of which the header is read and half of the payload.
+  // Everything that has arrived by now; commands are taken as late as possible. `half`: up to the first data
+  // frame, of which the header is read and half of the payload.
   void Read(bool half = false) {
     Lane& from = cable_->lanes[1 - side_];
     while (!is_down() && !from.silent && !from.frames.empty() && from.frames.front().written &&
@@ -151,7 +149,7 @@ class CableRail final : public ground::SimulatedRail {
     }
     if (!half) TakeCommands();
   }
-  // When the next thing happens on this end; kNever: nothing.
+  // When the next event happens on this end; kNever: none.
   std::uint64_t NextNs() const {
     std::uint64_t next = ~std::uint64_t{0};
     const auto& out = cable_->lanes[side_].frames;
@@ -174,7 +172,7 @@ class CableRail final : public ground::SimulatedRail {
   };
   Lane& lane() { return cable_->lanes[side_]; }
   double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
-  // Written frames are still on the cable; the rest never was.
+  // Written frames are still on the cable; the rest are lost.
   void OnDown(rail::DownCause cause) override {
     open_ = cause == rail::DownCause::kCut;
     source_.clear();
@@ -231,13 +229,13 @@ class TwoSides {
   struct Joined {
     std::string name;
     std::shared_ptr<Cable> cable;
-    CableRail* ends[2] = {nullptr, nullptr};  // The links'; checked by HasRailOver.
+    CableRail* ends[2] = {nullptr, nullptr};  // Owned by the links; checked by HasRailOver.
   };
 
   explicit TwoSides(const FabricOptions& options = {}, std::uint32_t seed = 1)
       : random(seed), a(options), b(options) {}
 
-  // "rdma": a rail beside connections.
+  // "rdma": a side rail.
   rail::RailPath PathOf(const std::string& name) const {
     return {name, name, name == "rdma" ? Transport::kRdma : Transport::kTcp};
   }
@@ -265,7 +263,7 @@ class TwoSides {
   bool Has(int side, const Joined& joined) {
     return SideOf(side).link.HasRailOver(PathOf(joined.name));
   }
-  // One end notices that the cable is gone; what was written may still arrive.
+  // One end notices that the cable is cut; what was written may still arrive.
   void CutEnd(Joined& joined, int side, rail::DownCause cause = rail::DownCause::kCut) {
     if (Has(side, joined)) joined.ends[side]->GoDown(cause, "cut");
   }
@@ -303,7 +301,7 @@ class TwoSides {
     }
     return next;
   }
-  // Until `done`, or nothing can happen any more, or the time is over.
+  // Runs until `done`, or nothing can happen any more, or the time is over.
   template <typename Done>
   bool RunUntil(std::uint64_t end_ns, Done done) {
     for (;;) {
@@ -330,7 +328,7 @@ class TwoSides {
     introduction.incarnation = 1;
     return introduction;
   }
-  // A posts, b sends in chunks; or the other way round.
+  // One side posts, the other sends in chunks.
   void Post(int side, std::uint64_t number, std::vector<std::byte>& target) {
     rail::PostedReceive receive;
     receive.key.number = number;

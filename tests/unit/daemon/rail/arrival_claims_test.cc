@@ -1,5 +1,4 @@
-// Numbers and bytes that several rails want: one of them gets each, and what a rail gives back is
-// not lost.
+// Numbers and bytes that several rails claim: one of them gets each, and what a rail gives back is not lost.
 #include "daemon/rail/arrival_claims.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +29,7 @@ TEST(ArrivalClaimsTest, GivesEachNumberOnce) {
   EXPECT_EQ(claims.Take(wire::kWindow + 1), Claim::kOurs);
 }
 
-TEST(ArrivalClaimsTest, SaysWhetherACopyWasDroppedWhenAClaimIsGivenBack) {
+TEST(ArrivalClaimsTest, ReportsADroppedCopyWhenAClaimIsGivenBack) {
   ArrivalClaims claims;
   EXPECT_EQ(claims.Take(1), Claim::kOurs);
   EXPECT_FALSE(claims.GiveBack(1));
@@ -38,17 +37,17 @@ TEST(ArrivalClaimsTest, SaysWhetherACopyWasDroppedWhenAClaimIsGivenBack) {
   EXPECT_EQ(claims.Take(1), Claim::kTaken);
   EXPECT_TRUE(claims.GiveBack(1));
   EXPECT_EQ(claims.Take(1), Claim::kOurs);
-  claims.OnReceived(1);  // In another frame of this number.
+  claims.OnReceived(1);  // In another frame with this number.
   EXPECT_FALSE(claims.GiveBack(1));
   EXPECT_EQ(claims.Take(1 + wire::kWindow), Claim::kOurs);
 }
 
-// Why: a lost node is remembered for minutes, and these are half of what its link takes.
-TEST(ArrivalClaimsTest, BeginsAgainAtOneAfterItsMemoryWasGivenBack) {
+// Why: a lost node is remembered for minutes, and these are half of its link's memory.
+TEST(ArrivalClaimsTest, StartsAgainAtOneAfterItsMemoryWasFreed) {
   ArrivalClaims claims;
   claims.OnReceived(1);
   EXPECT_EQ(claims.Take(wire::kWindow + 1), Claim::kOurs);
-  claims.GiveBackMemory();
+  claims.FreeMemory();
   claims.Reset();
   EXPECT_EQ(claims.Take(1), Claim::kOurs);
   EXPECT_EQ(claims.Take(wire::kWindow), Claim::kOurs);
@@ -57,8 +56,8 @@ TEST(ArrivalClaimsTest, BeginsAgainAtOneAfterItsMemoryWasGivenBack) {
 }
 
 // Why: two rails that both place a frame would add it twice.
-// How: rails race for each number of many windows, some give back what they got and ask for another
-// copy; the loop goes on once all of a window has been placed.
+// How: rails race for each number of many windows. Some give back what they got and request another copy; the
+// loop continues once a whole window has been placed.
 TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
   constexpr std::uint64_t kNumbers = 20 * wire::kWindow;
   constexpr int kThreads = 4;
@@ -73,7 +72,7 @@ TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
         switch (claims.Take(s)) {
           case Claim::kBeyond: std::this_thread::yield(); continue;
           case Claim::kTaken: {
-            // A dropped copy is sent again when it is asked for: here, always.
+            // The peer resends a dropped copy when requested: here, always.
             if ((*placed)[s].load(std::memory_order_relaxed) == 0) continue;
             break;
           }
@@ -104,7 +103,7 @@ TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
   for (std::uint64_t s = 1; s <= kNumbers; ++s) ASSERT_EQ((*placed)[s].load(), 1) << s;
 }
 
-TEST(ReceiveBudgetTest, GivesNoMoreThanThereIsAndNothingOfALaterTurn) {
+TEST(ReceiveBudgetTest, GivesNoMoreThanItHasAndNothingOfALaterTurn) {
   using Got = ReceiveBudget::Claim;
   ReceiveBudget budget;
   ReceiveBudget::Share share = budget.Open(100);
@@ -190,19 +189,19 @@ TEST_F(PostedReceivesTest, PlacesAFrameOnOneRailOnly) {
   EXPECT_EQ(Begin(1, Data(2, 600, 400)), Place::kDirect);
   EXPECT_TRUE(rails[0].Complete(Data(1, 0, 600), nullptr));
   EXPECT_TRUE(rails[1].Complete(Data(2, 600, 400), nullptr));
-  // Everything is here: data with a new number finds no room.
+  // The receive is complete: data with a new number finds no room.
   EXPECT_EQ(Begin(0, Data(3, 0, 1)), Place::kOutside);
 }
 
-TEST_F(PostedReceivesTest, GivesBackWhatItHadBegunWhenTheRailGoes) {
+TEST_F(PostedReceivesTest, GivesBackWhatItHadBegunWhenTheRailEnds) {
   Expect();
   EXPECT_EQ(Begin(0, Data(1, 0, 1000)), Place::kDirect);
-  EXPECT_EQ(rails[0].Abandon(), 0u);  // The peer knows, and sends it again.
+  EXPECT_EQ(rails[0].Abandon(), 0u);  // The peer knows, and resends it.
   EXPECT_EQ(Begin(1, Data(1, 0, 1000)), Place::kDirect);
   EXPECT_TRUE(rails[1].Complete(Data(1, 0, 1000), nullptr));
 }
 
-TEST_F(PostedReceivesTest, NamesTheFrameThatNobodyHasWhenACopyWasDropped) {
+TEST_F(PostedReceivesTest, NamesTheFrameThatNoRailHasWhenACopyWasDropped) {
   Expect();
   EXPECT_EQ(Begin(0, Data(1, 0, 1000)), Place::kDirect);
   EXPECT_EQ(Begin(1, Data(1, 0, 1000)), Place::kDuplicate);
@@ -211,11 +210,10 @@ TEST_F(PostedReceivesTest, NamesTheFrameThatNobodyHasWhenACopyWasDropped) {
   EXPECT_EQ(Begin(1, Data(1, 0, 1000)), Place::kDirect);
 }
 
-// Why: a rail that has joined later cannot know all that was withdrawn before. If it dropped what
-// it does not know, it would drop data whose receive is merely waiting to be taken, and count it as
-// received: it would never be sent again.
+// Why: a rail that has joined later cannot know all earlier withdrawals. If it dropped unknown data, it would
+// drop data whose receive is waiting among the commands, count it as received, and it would never be resent.
 TEST_F(PostedReceivesTest, AsksAgainForAReceiveThatWaitsAmongTheCommands) {
-  rails[1].DoNotKnowAllWithdrawn();
+  rails[1].AssumeEarlierWithdrawals();
   for (const int rail : {0, 1}) {
     const wire::FrameHeader data = Data(1 + static_cast<std::uint64_t>(rail), 0, 500);
     EXPECT_EQ(Begin(rail, data), Place::kUnknown);
@@ -225,15 +223,15 @@ TEST_F(PostedReceivesTest, AsksAgainForAReceiveThatWaitsAmongTheCommands) {
   }
 }
 
-TEST_F(PostedReceivesTest, JudgesWhatIsUnknownThoughAllCommandsWereTaken) {
-  rails[1].DoNotKnowAllWithdrawn();
+TEST_F(PostedReceivesTest, JudgesUnknownDataAfterAllCommandsWereTaken) {
+  rails[1].AssumeEarlierWithdrawals();
   EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);
-  EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);  // It was not asked for.
+  EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);  // Never requested.
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kUnknown);
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kDropped);
 }
 
-TEST_F(PostedReceivesTest, DropsWhatIsOverOnAnotherRail) {
+TEST_F(PostedReceivesTest, DropsDataOfAReceiveThatIsOverOnAnotherRail) {
   Expect();
   budget.Close();  // Complete, or withdrawn; this rail does not know yet.
   EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kDropped);
@@ -242,7 +240,7 @@ TEST_F(PostedReceivesTest, DropsWhatIsOverOnAnotherRail) {
   EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kDuplicate);
 }
 
-TEST_F(PostedReceivesTest, GoesOnToNowhereWhenWithdrawnInTheMiddle) {
+TEST_F(PostedReceivesTest, DropsTheRestOfAFrameThatIsWithdrawn) {
   Expect();
   EXPECT_EQ(Begin(0, Data(1, 0, 1000)), Place::kDirect);
   EXPECT_FALSE(rails[1].Forget(receive.key));
@@ -252,8 +250,8 @@ TEST_F(PostedReceivesTest, GoesOnToNowhereWhenWithdrawnInTheMiddle) {
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kDropped);
 }
 
-// Why: a payload is combined while it is read; if its rail goes in the middle, it comes again on
-// another one and is combined from the beginning.
+// Why: a payload is combined while it is read. If its rail ends within it, it arrives again on another rail
+// and is combined from the beginning.
 class PlacingInPartsTest : public PostedReceivesTest {
  protected:
   static constexpr std::uint32_t kBytes = 100'000;
@@ -281,11 +279,11 @@ class PlacingInPartsTest : public PostedReceivesTest {
   std::vector<std::byte> staged = std::vector<std::byte>(kBytes);
 };
 
-TEST_F(PlacingInPartsTest, PlacesWhatHasComeAndTheRestInTheEnd) {
+TEST_F(PlacingInPartsTest, PlacesWhatHasArrivedAndTheRestAtTheEnd) {
   Expect();
   const wire::FrameHeader data = Data(1, 0, kBytes);
   EXPECT_EQ(Begin(0, data), Place::kStaged);
-  rails[0].PlaceSome(data, staged.data(), 1000);  // Not worth it.
+  rails[0].PlaceSome(data, staged.data(), 1000);  // Too little.
   EXPECT_EQ(Placed(), 0u);
   rails[0].PlaceSome(data, staged.data(), 70'000);
   EXPECT_GE(Placed(), 32'768u);
@@ -294,7 +292,7 @@ TEST_F(PlacingInPartsTest, PlacesWhatHasComeAndTheRestInTheEnd) {
   EXPECT_EQ(Placed(), kBytes);
 }
 
-TEST_F(PlacingInPartsTest, BeginsAnewOnAnotherRail) {
+TEST_F(PlacingInPartsTest, StartsAgainOnAnotherRail) {
   Expect();
   const wire::FrameHeader data = Data(1, 0, kBytes);
   EXPECT_EQ(Begin(0, data), Place::kStaged);
@@ -306,7 +304,7 @@ TEST_F(PlacingInPartsTest, BeginsAnewOnAnotherRail) {
 }
 
 // A payload that is combined into its operand cannot be combined twice.
-TEST_F(PlacingInPartsTest, WaitsForAllOfItWhereTheOperandIsWrittenOver) {
+TEST_F(PlacingInPartsTest, WaitsForAllOfItIfTheOperandIsOverwritten) {
   receive.destination = operand.data();
   Expect();
   const wire::FrameHeader data = Data(1, 0, kBytes);
@@ -320,7 +318,7 @@ TEST_F(PlacingInPartsTest, WaitsForAllOfItWhereTheOperandIsWrittenOver) {
   }
 }
 
-TEST_F(PlacingInPartsTest, PlacesNothingMoreOnceWithdrawn) {
+TEST_F(PlacingInPartsTest, PlacesNothingAfterAWithdrawal) {
   Expect();
   const wire::FrameHeader data = Data(1, 0, kBytes);
   EXPECT_EQ(Begin(0, data), Place::kStaged);

@@ -1,5 +1,5 @@
-// How much a reader asks its stream for at a time, and where it is put: this saves a copy for large
-// payloads, a system call for small ones. The tests of rails cover what becomes of the bytes.
+// How much a reader reads at a time, and where to: this saves a copy for large payloads and a system call for
+// small ones. The tests of rails cover what happens to the bytes.
 #include "daemon/rail/frame_reader.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kLarge = 256 * 1024;
 constexpr std::uint64_t kAmongDataMax = 4 * 1024;
 
-// Bytes that have come already, at most `most` in a read; counts those that do not go to `place`.
+// Bytes that have arrived, at most `most` per read; counts those that do not go to `place`.
 class WaitingBytes final : public ByteStream {
  public:
   void Append(wire::FrameHeader header, std::byte fill) {
@@ -56,7 +56,7 @@ class WaitingBytes final : public ByteStream {
     return got;
   }
   ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
-  bool ReadsAllThereIs() const override { return reads_all_there_is; }
+  bool DrainsOnShortRead() const override { return reads_all_there_is; }
   bool TakeGap() override { return std::exchange(has_gap, false); }
   bool is_encrypted() const override { return false; }
 
@@ -65,7 +65,7 @@ class WaitingBytes final : public ByteStream {
   int asked = 0;
   const std::byte* place = nullptr;
   std::size_t most = kLarge;
-  std::size_t on_the_way = 0;  // Of what was appended, the last that have not come yet.
+  std::size_t on_the_way = 0;  // The last of the appended bytes, which have not arrived.
   int reads = 0;
   std::size_t elsewhere_most = 0;  // In one read.
 
@@ -107,7 +107,7 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
     ASSERT_FALSE(reader_.has_ended()) << reader_.end_reason();
   }
 
-  // The rest of it is on the way.
+  // The rest of it is under way.
   void ReadHalfOfWhatComesOnceMore() {
     ExpectLarge();
     wire::FrameHeader repeated = Header(wire::FrameType::kData, 1, kLarge);
@@ -117,7 +117,7 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
     ReadAll();
   }
 
-  bool HasPlaceForEvent() const override { return true; }
+  bool HasRoomForEvent() const override { return true; }
   void TakeCommands() override {}
   bool CommandsWait() const override { return false; }
   void OnEvent(RailEvent&& event) override {
@@ -139,9 +139,9 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
   FrameReader reader_{socket_, stream_, *this};
 };
 
-// Why: a grant before it made the reader read ahead as for small frames, and so copy more than a
-// quarter of the payload once more.
-TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverCameBeforeIt) {
+// Why: a grant before the payload made the reader read ahead as for small frames, and copy a quarter of the
+// payload.
+TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverPrecededIt) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kGrant, 1, 0), std::byte{});
   stream_.Append(Header(wire::FrameType::kData, 2, kLarge), std::byte{7});
@@ -152,7 +152,7 @@ TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverCameBeforeIt) {
   EXPECT_LE(stream_.elsewhere_most, kAmongDataMax);
 }
 
-TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhereNothingLargeIsPosted) {
+TEST_F(FrameReaderTest, ReadsSmallFramesTogetherIfNothingLargeIsPosted) {
   for (std::uint64_t i = 1; i <= 4; ++i) {
     stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
   }
@@ -161,9 +161,9 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhereNothingLargeIsPosted) {
   EXPECT_EQ(stream_.reads, 1);
 }
 
-// Why: a read that finds nothing costs a system call for each small operation. TLS may have taken more
-// from the socket than it has given.
-TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyWhereThatMayHaveLeftSomething) {
+// Why: an empty read costs a system call for each small operation. TLS may have taken more from the socket
+// than it has returned.
+TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyIfBytesMayBeLeft) {
   for (const bool reads_all : {true, false}) {
     stream_.reads_all_there_is = reads_all;
     stream_.asked = 0;
@@ -174,8 +174,8 @@ TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyWhereThatMayHaveLeftSomething)
   }
 }
 
-// Why: what a full read has left is taken in the same turn.
-TEST_F(FrameReaderTest, ReadsOnAfterAReadThatTookAllItAskedFor) {
+// Why: what a full read leaves is taken in the same turn.
+TEST_F(FrameReaderTest, ReadsOnAfterAFullRead) {
   stream_.reads_all_there_is = true;
   for (std::uint64_t i = 1; i <= 8; ++i) {
     stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
@@ -184,9 +184,8 @@ TEST_F(FrameReaderTest, ReadsOnAfterAReadThatTookAllItAskedFor) {
   EXPECT_EQ(events_.size(), 8u);
 }
 
-// Why: a large receive may be posted as long as its peer is busy, and others' small frames pass
-// meanwhile.
-TEST_F(FrameReaderTest, ReadsSmallFramesTogetherAlsoWhileSomethingLargeIsPosted) {
+// Why: a large receive may be posted as long as its peer is busy, while other ranks' small frames pass.
+TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhileALargeReceiveIsPosted) {
   ExpectLarge();
   for (std::uint64_t i = 1; i <= 4; ++i) {
     stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
@@ -213,13 +212,12 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   }
 }
 
-// Why: a device on the way may change any bit, and a length that was changed would have the reader wait for
-// what never comes.
-// How: each bit of a header, and some of the payload's bytes, in payloads that are read straight to their
-// place, that are staged and combined, and that are read ahead, in reads of several sizes. No event comes of
-// such a frame, and what came before it has one. Data is asked for again, for the memory that it is read
-// into and was sent from belongs to processes, which may write there; anything else ends the rail.
-TEST_F(FrameReaderTest, AFrameInWhichABitWasFlippedDoesNotCount) {
+// Why: the network may change any bit, and a corrupt length would make the reader wait forever.
+// How: each bit of a header and some of the payload's bytes, in payloads that are read directly to their
+// place, staged and combined, or read ahead, in reads of several sizes. Such a frame causes no event, and the
+// frame before it does. Data is requested again, because processes may write to its memory; anything else
+// ends the rail.
+TEST_F(FrameReaderTest, IgnoresAFrameWithAFlippedBit) {
   constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
   std::vector<std::size_t> bits;
   for (std::size_t bit = 0; bit < 8 * kHeader; ++bit) bits.push_back(bit);
@@ -268,9 +266,10 @@ TEST_F(FrameReaderTest, AFrameInWhichABitWasFlippedDoesNotCount) {
   }
 }
 
-// Why: somebody on the way may swallow frames and pass on signs of life; then nobody falls silent, and what
-// waits for a frame waits for ever. How: each of four frames is missing, signs of life among them.
-TEST_F(FrameReaderTest, ASignOfLifeSaysWhetherAllBeforeItHasCome) {
+// Why: the network may swallow frames and pass on heartbeats; then no side falls silent, and a wait for a
+// frame never ends.
+// How: each of four frames is missing, heartbeats included.
+TEST_F(FrameReaderTest, FindsMissingFramesByHeartbeats) {
   for (std::uint64_t missing = 1; missing <= 5; ++missing) {
     WaitingBytes stream;
     FrameReader reader(socket_, stream, *this);
@@ -289,13 +288,13 @@ TEST_F(FrameReaderTest, ASignOfLifeSaysWhetherAllBeforeItHasCome) {
     EXPECT_EQ(reader.end_cause(), DownCause::kCut);
     EXPECT_EQ(reader.end_link_reason(), LinkReason::kBytesChanged);
     EXPECT_EQ(reader.end_reason(), missing == 4
-                                       ? "of 4 frames that the other side has sent, 3 have come"
-                                       : "of 3 frames that the other side has sent, 2 have come");
+                                       ? "of 4 frames that the peer has sent, 3 have arrived"
+                                       : "of 3 frames that the peer has sent, 2 have arrived");
   }
 }
 
-// Why: a device of RDMA may lose messages, which its stream tells of; and releases before did not count.
-TEST_F(FrameReaderTest, FramesAreCountedFromTheNextSignOfLifeOnWhereTheStreamHasAGap) {
+// Why: an RDMA device may lose messages, which its stream reports; older releases did not count frames.
+TEST_F(FrameReaderTest, CountsFramesFromTheNextHeartbeatAfterAGap) {
   stream_.Append(Header(wire::FrameType::kEager, 1, 100), std::byte{7});
   AppendSignOfLife(wire::FrameType::kEcho, 0);
   AppendSignOfLife(wire::FrameType::kHeartbeat, 2);
@@ -308,12 +307,12 @@ TEST_F(FrameReaderTest, FramesAreCountedFromTheNextSignOfLifeOnWhereTheStreamHas
   AppendSignOfLife(wire::FrameType::kEcho, 13);
   while (reader_.Read(/*write_error=*/0)) {
   }
-  EXPECT_EQ(reader_.end_reason(), "of 13 frames that the other side has sent, 12 have come");
+  EXPECT_EQ(reader_.end_reason(), "of 13 frames that the peer has sent, 12 have arrived");
 }
 
-// Why: where the rest of a frame was swallowed, signs of life were taken for it, for minutes.
-// How: they come together with others, and in the middle of a frame that is placed, staged, or kept.
-TEST_F(FrameReaderTest, ASignOfLifeInAPayloadEndsItWhereTheSendersMarkIsKnown) {
+// Why: if the rest of a frame was swallowed, heartbeats were read as its payload, for minutes.
+// How: they arrive together with others, and within a frame that is placed, staged or kept.
+TEST_F(FrameReaderTest, EndsAtAHeartbeatWithinAPayloadIfThePeersMarkIsKnown) {
   constexpr std::uint64_t kMark = 0x123456789abcdef1;
   for (const std::uint64_t mark : {kMark, std::uint64_t{0}}) {
     for (const wire::FrameType type : {wire::FrameType::kData, wire::FrameType::kEager}) {
@@ -346,9 +345,9 @@ TEST_F(FrameReaderTest, ASignOfLifeInAPayloadEndsItWhereTheSendersMarkIsKnown) {
   }
 }
 
-// Why: a frame that is asked for again comes as any other, and so may what follows it; and bytes of an
-// operation that has been withdrawn meanwhile are of no interest.
-TEST_F(FrameReaderTest, DataThatWasChangedComesOnceMore) {
+// Why: a frame that is requested again, and what follows it, arrive as any other. Bytes of an operation that
+// was withdrawn meanwhile do not matter.
+TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kData, 1, kLarge), std::byte{7});
   stream_.FlipBit(sizeof(wire::FrameHeader) + kLarge / 2, 0);
@@ -362,10 +361,10 @@ TEST_F(FrameReaderTest, DataThatWasChangedComesOnceMore) {
   EXPECT_EQ(place_, std::vector<std::byte>(kLarge, std::byte{7}));
 }
 
-// Why: a process that writes into the memory that it receives in would make each sum wrong, for ever, and all
-// that is behind that frame on the link waits.
-// How: it does so in the middle of data that comes once more; that is read to elsewhere meanwhile.
-TEST_F(FrameReaderTest, DataThatComesOnceMoreIsPlacedOnceItsSumIsRight) {
+// Why: a process that writes into the memory that it receives in would make every sum wrong, and everything
+// after that frame on the link would wait.
+// How: it does so during repeated data, which is read to another place meanwhile.
+TEST_F(FrameReaderTest, PlacesRepeatedDataOnceItsSumIsRight) {
   ReadHalfOfWhatComesOnceMore();
   ASSERT_TRUE(events_.empty());
   EXPECT_TRUE(place_ == std::vector<std::byte>(kLarge));
@@ -378,8 +377,8 @@ TEST_F(FrameReaderTest, DataThatComesOnceMoreIsPlacedOnceItsSumIsRight) {
   EXPECT_TRUE(place_ == std::vector<std::byte>(kLarge, std::byte{7}));
 }
 
-// Why: the process may have gone, and its memory with it.
-TEST_F(FrameReaderTest, DataThatComesOnceMoreForAnOperationThatIsWithdrawnGoesNowhere) {
+// Why: the process may have ended, and its memory with it.
+TEST_F(FrameReaderTest, DropsRepeatedDataOfAWithdrawnOperation) {
   ReadHalfOfWhatComesOnceMore();
   reader_.Forget(KeyOf(Header(wire::FrameType::kData, 1, kLarge)));
   stream_.on_the_way = 0;
@@ -389,7 +388,7 @@ TEST_F(FrameReaderTest, DataThatComesOnceMoreForAnOperationThatIsWithdrawnGoesNo
   EXPECT_TRUE(place_ == std::vector<std::byte>(kLarge));
 }
 
-TEST_F(FrameReaderTest, ACopyOfWhatHasComeMayHaveBeenChanged) {
+TEST_F(FrameReaderTest, IgnoresCorruptionInADuplicate) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kData, 1, kLarge), std::byte{7});
   const std::size_t copy = stream_.untaken();
@@ -401,9 +400,9 @@ TEST_F(FrameReaderTest, ACopyOfWhatHasComeMayHaveBeenChanged) {
   EXPECT_TRUE(events_[1].duplicate);
 }
 
-// Why: a buffer that is read into again too soon would change a payload that is still in use.
-// How: frames of any length, each filled with a number of its own, in reads of any length; they are
-// given back in order, at any time, and must be unchanged then.
+// Why: a buffer that is reused too soon would change a payload that is still in use.
+// How: frames of any length, each filled with its own number, in reads of any length. They are given back in
+// order, at any time, and must be unchanged then.
 TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   std::mt19937 random(5);
   std::uint64_t sequence = 0;
@@ -432,9 +431,9 @@ TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   EXPECT_GT(given_back, 1000u);
 }
 
-// Why: one more would overwrite a payload that somebody still reads.
-// How: no payload has come with its header, so each takes a slot.
-TEST_F(FrameReaderTest, WaitsForASlotWhereAllAreInUse) {
+// Why: one more would overwrite a payload that is still read.
+// How: no payload arrives with its header, so each takes a slot.
+TEST_F(FrameReaderTest, WaitsForASlotIfAllAreInUse) {
   constexpr std::size_t kSlots = 128;
   stream_.most = 1;
   for (std::uint64_t i = 1; i <= kSlots + 10; ++i) {

@@ -1,6 +1,4 @@
-// One rail at one end of a socket, the test's own bytes at the other.
-//
-// Owner: the test, which plays the loop. Thread: one. Memory: what the rail holds.
+// One rail at one end of a socket, the test's own bytes at the other. The test plays the loop.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +20,7 @@ namespace mlxcomm::rail {
 
 class OneRailTest : public testing::Test {
  protected:
-  // The thread handles large data with many cores, the loop with few.
+  // With many cores the thread handles large data, with few the loop does.
   void MakeRail(SocketWatches::Handle watch = nullptr,
                 queue::Scheduling scheduling = queue::Scheduling::kManyCores) {
     int ends[2];
@@ -50,7 +48,7 @@ class OneRailTest : public testing::Test {
       if (event.kind == kind) return event;
       if (event.kind == RailEvent::Kind::kDown) break;
     }
-    ADD_FAILURE() << "the event does not come; " << event.reason;
+    ADD_FAILURE() << "the event does not arrive; " << event.reason;
     return {};
   }
   void Start(bool resumed = false) { ASSERT_TRUE(rail_->Start(resumed, claims_).ok()); }
@@ -72,7 +70,7 @@ class OneRailTest : public testing::Test {
     std::memcpy(bytes.data(), &header, sizeof header);
     return bytes;
   }
-  // What a plain rail has written, with its sums checked and taken off.
+  // What a plain rail has written, with its sums checked and cleared.
   wire::FrameHeader ReadAtFar(std::vector<std::byte>* payload_read = nullptr) {
     wire::FrameHeader header;
     EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL), ssize_t{sizeof header});

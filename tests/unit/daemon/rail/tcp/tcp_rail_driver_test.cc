@@ -1,5 +1,5 @@
-// Which thread drives a rail, and that nothing is lost while this changes: one rail with a watch at
-// one end of a socket, the test's own bytes at the other. The test plays the loop.
+// Which thread drives a rail, and that nothing is lost when it changes: one rail with a watch at one end of a
+// socket, the test's own bytes at the other. The test plays the loop.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 namespace mlxcomm::rail::tcp_rail_driver_test {
 namespace {
 
-// How many numbered frames the loop has moved, and how many the rail's thread.
+// The number of frames moved by the loop, and by the rail's thread.
 struct Moved {
   std::atomic<int> sent{0};
   std::atomic<int> received{0};
@@ -58,13 +58,13 @@ class TcpRailDriverTest : public OneRailTest {
     MakeRail(watches_.Take(), scheduling);
     rail_->Observe(std::make_unique<MovedBy>(by_loop_, by_thread_));
   }
-  // Before the things that it uses are gone.
+  // Destroyed before what it uses.
   void TearDown() override { rail_.reset(); }
 
   void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
     OneRailTest::SendFromFar(FrameBytes(header, fill));
   }
-  // What says that bytes were changed; no frame may come before it.
+  // The frame that reports the corruption; no other may precede it.
   RailEvent NextAbandoned() {
     RailEvent event;
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
@@ -80,7 +80,7 @@ class TcpRailDriverTest : public OneRailTest {
     command.frame = {header, payload};
     return rail_->Give(command);
   }
-  // As the loop does: turns, and sleeps in the io_context, or on the bell, when there is nothing.
+  // Acts as the loop: takes turns, and sleeps in the io_context or on the bell when idle.
   RailEvent Next(RailEvent::Kind kind) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     RailEvent event;
@@ -95,7 +95,7 @@ class TcpRailDriverTest : public OneRailTest {
       }
       Sleep();
     }
-    ADD_FAILURE() << "the event does not come";
+    ADD_FAILURE() << "the event does not arrive";
     return {};
   }
   void Sleep() {
@@ -129,12 +129,12 @@ class TcpRailDriverTest : public OneRailTest {
   int sleeps_ = 0;
 };
 
-// Why: each thread that must be woken for a small frame costs as much as the frame.
-TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheLoopItself) {
+// Why: waking a thread for a small frame costs as much as the frame.
+TEST_F(TcpRailDriverTest, TheLoopWritesAndReadsSmallFramesItself) {
   Start();
   for (std::uint64_t i = 1; i <= 100; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
-    EXPECT_EQ(ReadAtFar().sequence, i);  // No turn was needed for it.
+    EXPECT_EQ(ReadAtFar().sequence, i);  // It needed no turn.
     SendFromFar(Header(wire::FrameType::kEager, i, 1000), static_cast<int>(i));
     const RailEvent event = Next(RailEvent::Kind::kFrame);
     EXPECT_EQ(event.header.sequence, i);
@@ -147,8 +147,8 @@ TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheLoopItself) {
   EXPECT_EQ(by_loop_.received, 100);
 }
 
-// Why: a holder of the key may make any number of rails; those that carry little cost no thread.
-TEST_F(TcpRailDriverTest, HasNoThreadWhileItCarriesSmallFramesNorInItsEnd) {
+// Why: a holder of the key may make any number of rails; those with little traffic cost no thread.
+TEST_F(TcpRailDriverTest, HasNoThreadForSmallFramesNorForItsEnd) {
   Start();
   for (std::uint64_t i = 1; i <= 20; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
@@ -165,8 +165,8 @@ TEST_F(TcpRailDriverTest, HasNoThreadWhileItCarriesSmallFramesNorInItsEnd) {
   EXPECT_FALSE(rail_->has_thread());
 }
 
-// Why: no operation waits until a thread has been made, where it is known that there will be some.
-TEST_F(TcpRailDriverTest, HasItsThreadOnceItIsPreparedForLargeData) {
+// Why: no operation waits for a thread if it is known that there will be operations.
+TEST_F(TcpRailDriverTest, HasItsThreadOncePreparedForLargeData) {
   Start();
   rail_->Prepare();
   EXPECT_TRUE(rail_->has_thread());
@@ -176,8 +176,8 @@ TEST_F(TcpRailDriverTest, HasItsThreadOnceItIsPreparedForLargeData) {
   EXPECT_EQ(by_loop_.received, 1);
 }
 
-// What was given before an orderly end is sent, though there has been no thread until then.
-TEST_F(TcpRailDriverTest, SendsTheRestWithoutHavingHadAThread) {
+// What was given before an orderly end is sent, though there was no thread until then.
+TEST_F(TcpRailDriverTest, SendsTheRemainingFramesWithoutHavingHadAThread) {
   Start();
   const std::vector<std::byte> payload(100, std::byte{7});
   for (std::uint64_t i = 1; i <= 10; ++i) {
@@ -189,8 +189,8 @@ TEST_F(TcpRailDriverTest, SendsTheRestWithoutHavingHadAThread) {
   rail_->Stop();
 }
 
-// With few cores the loop drives them all.
-TEST_F(TcpRailDriverTest, HasNoThreadWhereTheLoopDrivesWhateverTheSize) {
+// With few cores the loop drives all rails.
+TEST_F(TcpRailDriverTest, HasNoThreadIfTheLoopDrivesWhateverTheSize) {
   Make(queue::Scheduling::kFewCores);
   Start();
   rail_->Prepare();
@@ -202,8 +202,7 @@ TEST_F(TcpRailDriverTest, HasNoThreadWhereTheLoopDrivesWhateverTheSize) {
   EXPECT_FALSE(rail_->has_thread());
 }
 
-// Why: data that is sent while the loop sleeps must wake it, and so must data that came just
-// before.
+// Why: data that is sent while the loop sleeps must wake it, and so must data that arrived just before.
 TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   Start();
   std::thread far([this] {
@@ -219,11 +218,9 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   EXPECT_GT(sleeps_, 0);
 }
 
-// Why: a link of several rails chooses between them by this, also while the thread drives the
-// socket.
-// How: frame after frame, which the thread writes: after a request, the answer comes with one of
-// the next.
-TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
+// Why: a link of several rails chooses by this, also while the thread drives the socket.
+// How: the thread writes frame after frame; the answer to a request comes with one of the next.
+TEST_F(TcpRailDriverTest, ReportsWhatTheKernelHoldsOnceAsked) {
   Start();
   const std::vector<std::byte> source(300'000, std::byte{9});
   std::optional<HeldBytes> held;
@@ -234,16 +231,16 @@ TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
     held = rail_->held();
     EXPECT_EQ(ReadAtFar().sequence, sequence);
   }
-  rail_->Stop();  // The far side may have read the last frame before the call that sent it returns.
+  rail_->Stop();  // The far side may have read the last frame before its write returns.
   EXPECT_LE(held->bytes, 2 * source.size());
   EXPECT_LE(held->at_ns, platform::MonotonicNow());
   EXPECT_EQ(by_loop_.data, 0);
 }
 
-// Why: the loop never places or sends large payload, however the rail changes hands; and when that
-// has passed, it drives small frames again.
-// How: small frames and large data in turn, with pauses in which the rail comes back.
-TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheLoop) {
+// Why: the loop never places or sends large payload, whichever thread drives; afterwards it drives small
+// frames again.
+// How: small frames and large data in turn, with pauses in which the rail returns to the loop.
+TEST_F(TcpRailDriverTest, TheThreadMovesLargeDataAndSmallFramesReturnToTheLoop) {
   Start();
   std::uint64_t ours = 0, theirs = 0;
   std::vector<std::byte> target(300'000), source(300'000, std::byte{9});
@@ -260,7 +257,7 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheLoop) 
     EXPECT_EQ(target.front(), static_cast<std::byte>(round));
     EXPECT_EQ(target.back(), static_cast<std::byte>(round));
     far.join();
-    // Until the loop drives it: a frame that is given has been written when Give returns.
+    // Until the loop drives it: then a frame has been written when Give returns.
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     for (bool came_back = false; !came_back;) {
       ASSERT_LT(platform::MonotonicNow(), deadline);
@@ -275,7 +272,7 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheLoop) 
       wire::FrameHeader read;
       came_back = ::recv(far_.get(), &read, sizeof read, MSG_DONTWAIT) > 0;
       if (!came_back) {
-        // The thread may hand the rail back without it: then the loop's next turn writes it.
+        // The thread may return the rail without writing it: then the loop's next turn does.
         pollfd readable = {far_.get(), POLLIN, 0};
         while (::poll(&readable, 1, 1) == 0 && platform::MonotonicNow() < deadline) {
           while (rail_->Pop(other)) continue;
@@ -289,10 +286,9 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheLoop) 
   EXPECT_EQ(by_thread_.data, 40);
 }
 
-// Why: where cores are scarce no thread runs beside the loop, and handing over only costs time.
-// How: large data in both directions at once, more than the socket takes, of a size that no read
-// ends with.
-TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataWhereCoresAreFew) {
+// Why: if cores are scarce no thread runs beside the loop, and handing over only costs time.
+// How: large data in both directions at once, more than the socket takes, with sizes at which no read ends.
+TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataIfCoresAreFew) {
   Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 20;
@@ -322,10 +318,10 @@ TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataWhereCoresAreFew) {
   EXPECT_EQ(by_thread_.data, 0);
 }
 
-// Why: the loop never waits for a socket, and must not look at a full one again and again either;
-// and when it has room, nothing else would notice.
+// Why: the loop never waits for a socket, and must not poll a full one repeatedly; when it has room, nothing
+// else would notice.
 // How: the far side does not read until the loop sleeps with waiting data; then it reads all.
-TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
+TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndContinuesWhenItHasRoom) {
   Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 8;
@@ -350,8 +346,8 @@ TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoo
   EXPECT_EQ(by_loop_.data, static_cast<int>(kFrames));
 }
 
-// Why: it could not be written at once, and the loop never waits for a socket.
-TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
+// Why: the loop never waits for a socket.
+TEST_F(TcpRailDriverTest, TheThreadWritesWhatTheSocketDoesNotTake) {
   Start();
   constexpr std::uint64_t kFrames = 500;
   const std::vector<std::byte> payload(wire::kEagerBytesMax, std::byte{3});
@@ -375,7 +371,7 @@ TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
 }
 
 // Why: nothing else would notice.
-TEST_F(TcpRailDriverTest, TheLoopSeesTheEndAndGarbage) {
+TEST_F(TcpRailDriverTest, TheLoopFindsTheEndAndGarbage) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
   far_.Reset();
@@ -386,10 +382,10 @@ TEST_F(TcpRailDriverTest, TheLoopSeesTheEndAndGarbage) {
   EXPECT_EQ(rail_->KeepEnd(), nullptr);
 }
 
-// Why: a system call costs more than a small frame, and an operation has several; but the other
-// side may wait for a grant.
+// Why: a system call costs more than a small frame, and an operation has several; but the peer may wait for a
+// grant.
 // How: what the far side has after each.
-TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
+TEST_F(TcpRailDriverTest, SendsEagerFramesOfOneTurnTogetherAndAGrantAtOnce) {
   Start();
   const std::vector<std::byte> payload(100);
   for (std::uint64_t i = 1; i <= 4; ++i) {
@@ -397,7 +393,7 @@ TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
   }
   std::byte any;
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
-  EXPECT_FALSE(rail_->PrepareToSleep()) << "there is something to be written";
+  EXPECT_FALSE(rail_->PrepareToSleep()) << "something is unwritten";
   RailEvent event;
   while (rail_->Pop(event)) continue;
   for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_EQ(ReadAtFar().sequence, i);
@@ -405,7 +401,7 @@ TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
   EXPECT_EQ(ReadAtFar().sequence, 5u);
 }
 
-TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
+TEST_F(TcpRailDriverTest, StopAndFinishWorkWhicheverThreadDrives) {
   for (const auto& [side, heavy] : {std::pair(queue::Scheduling::kManyCores, false),
                                     std::pair(queue::Scheduling::kManyCores, true),
                                     std::pair(queue::Scheduling::kFewCores, true)}) {
@@ -426,9 +422,8 @@ TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
   }
 }
 
-// Why: the other side takes a closed connection for the end of this daemon, which only gives up a
-// rail.
-TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
+// Why: the peer treats a closed connection as the end of this daemon, which only drops a rail.
+TEST_F(TcpRailDriverTest, KeepsItsSocketOpenWhenStopped) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
   Next(RailEvent::Kind::kFrame);
@@ -443,9 +438,9 @@ TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
 }
 
-// Why: whichever thread reads, no byte that a device has changed may count; and the loop, which never
-// waits for the socket, has to tell the other side of it.
-TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheLoopDrives) {
+// Why: whichever thread reads, no corrupt byte may count; and the loop, which never waits for the socket,
+// must report it to the peer.
+TEST_F(TcpRailDriverTest, AFlippedBitEndsARailThatTheLoopDrives) {
   Make(queue::Scheduling::kFewCores);
   constexpr std::uint32_t kBytes = 100'000;
   std::vector<std::byte> target(kBytes);
@@ -455,9 +450,9 @@ TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheLoopDrives) {
   bytes[sizeof(wire::FrameHeader) + kBytes / 2] ^= std::byte{4};
   OneRailTest::SendFromFar(bytes);
   const RailEvent changed = NextAbandoned();
-  EXPECT_EQ(changed.kind, RailEvent::Kind::kTransmitted) << "it is asked for; the rail goes on";
+  EXPECT_EQ(changed.kind, RailEvent::Kind::kTransmitted) << "it is requested; the rail continues";
   EXPECT_EQ(changed.abandoned, 1u);
-  EXPECT_EQ(claims_.Take(1), ArrivalClaims::Claim::kOurs) << "it is to be sent again";
+  EXPECT_EQ(claims_.Take(1), ArrivalClaims::Claim::kOurs) << "it will be sent again";
   bytes = FrameBytes(Header(wire::FrameType::kGrant, 2));
   bytes[20] ^= std::byte{4};
   OneRailTest::SendFromFar(bytes);
@@ -469,7 +464,7 @@ TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheLoopDrives) {
   EXPECT_EQ(reported.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
 }
 
-// Why: the fabric's orderly end runs without the io_context, where no socket events arrive.
+// Why: the fabric's orderly end runs without the io_context, so there are no socket events.
 TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));

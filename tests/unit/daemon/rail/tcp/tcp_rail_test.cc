@@ -1,4 +1,4 @@
-// How a rail behaves that its thread drives.
+// A rail that its thread drives.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class TcpRailTest : public OneRailTest {
     receive.destination = target.data();
     rail_->Expect(receive, budgets_.emplace_back().Open(receive.bytes));
   }
-  // As the link does: tries again while the rail is full.
+  // Acts as the link: tries again while the rail is full.
   bool GiveInTime(const RailCommand& command) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     for (Looks looks; !rail_->Give(command); looks.Rest()) {
@@ -57,10 +57,8 @@ class TcpRailTest : public OneRailTest {
   }
 };
 
-// Why: the rail reads ahead of the loop; with the ring full in the middle of what it has read, not
-// a byte may be skipped.
-// How: far more small frames than the ring holds, taken out one by one at times, so that room comes
-// and goes while the reader looks.
+// Why: the rail reads ahead of the loop. If the ring becomes full in the middle, not a byte may be skipped.
+// How: far more small frames than the ring holds, sometimes taken one by one, so that room comes and goes.
 TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   Start();
   constexpr std::uint64_t kFrames = 20'000;
@@ -94,9 +92,9 @@ TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   far.join();
 }
 
-// Why: once a receive is complete its memory may have another owner; so not a byte may be placed
-// beyond its room, and nothing of a frame that would exceed it.
-TEST_F(TcpRailTest, GoesDownWhenMoreDataComesThanWasAskedFor) {
+// Why: the memory of a complete receive may have another owner, so no byte may be placed beyond its room, and
+// nothing of a frame that would exceed it.
+TEST_F(TcpRailTest, GoesDownWhenMoreDataArrivesThanRequested) {
   std::vector<std::byte> target(1000);
   PostedReceive receive;
   GiveReceive(receive, target);
@@ -119,18 +117,18 @@ TEST_F(TcpRailTest, GoesDownWhenDataWouldLieOutside) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
 }
 
-TEST_F(TcpRailTest, GoesDownWhenNobodyHadAskedForTheData) {
+TEST_F(TcpRailTest, GoesDownOnUnrequestedData) {
   Start();
   SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
 }
 
-TEST_F(TcpRailTest, DropsDataOfWhatWasWithdrawn) {
+TEST_F(TcpRailTest, DropsDataOfAWithdrawnOperation) {
   std::vector<std::byte> target(1000);
   PostedReceive receive;
   GiveReceive(receive, target);
   Start();
-  // Half a frame is under way when the receive goes.
+  // Half a frame has arrived when the receive is withdrawn.
   const std::vector<std::byte> frame = FrameBytes(Header(wire::FrameType::kData, 1, 1000), 3);
   SendFromFar({frame.begin(), frame.begin() + 580});
   GiveWithdraw();
@@ -143,7 +141,7 @@ TEST_F(TcpRailTest, DropsDataOfWhatWasWithdrawn) {
   EXPECT_THAT(target, testing::Each(std::byte{0xee}));
 }
 
-// Why: an earlier rail has forgotten it; this one cannot know of it.
+// Why: an earlier rail has forgotten the receive; this one cannot know it.
 TEST_F(TcpRailTest, DropsUnknownDataWhenResumed) {
   Start(/*resumed=*/true);
   SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
@@ -156,9 +154,9 @@ TEST_F(TcpRailTest, GoesDownOnAFrameThatBreaksABound) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
 }
 
-// Why: plain connections have the 16 bits of TCP alone, and what is between the ports nothing at all.
-// How: a bit of a header, or of an eager payload, is not as it was sent; the frame before it is right.
-TEST_F(TcpRailTest, ABitThatWasFlippedEndsItAndTheOtherSideIsTold) {
+// Why: plain connections have only TCP's 16 bits, and none between the ports.
+// How: a bit of a header or of an eager payload is flipped; the frame before it is right.
+TEST_F(TcpRailTest, AFlippedBitEndsItAndIsReportedToThePeer) {
   constexpr std::uint32_t kBytes = 1000;
   constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
   for (const std::size_t at : {std::size_t{8}, std::size_t{64}, kHeader, kHeader + kBytes - 1}) {
@@ -172,7 +170,7 @@ TEST_F(TcpRailTest, ABitThatWasFlippedEndsItAndTheOtherSideIsTold) {
     RailEvent event;
     while (event.kind != RailEvent::Kind::kDown) {
       if (!rail_->Pop(event)) continue;
-      EXPECT_NE(event.kind, RailEvent::Kind::kFrame) << "byte " << at << " was believed";
+      EXPECT_NE(event.kind, RailEvent::Kind::kFrame) << "byte " << at << " was accepted";
     }
     EXPECT_EQ(event.cause, DownCause::kCut);
     EXPECT_EQ(event.link_reason, LinkReason::kBytesChanged);
@@ -182,9 +180,9 @@ TEST_F(TcpRailTest, ABitThatWasFlippedEndsItAndTheOtherSideIsTold) {
   }
 }
 
-// Why: data lies in memory of processes at both ends. One that writes there during its operation makes a
+// Why: data lies in processes' memory at both ends. A process that writes there during its operation makes a
 // wrong sum, and must not take down a rail that others use.
-TEST_F(TcpRailTest, DataThatWasChangedIsAskedForAndTheRailGoesOn) {
+TEST_F(TcpRailTest, RequestsCorruptDataAgainAndContinues) {
   constexpr std::uint32_t kBytes = 200'000;
   std::vector<std::byte> target(kBytes);
   PostedReceive receive;
@@ -205,9 +203,9 @@ TEST_F(TcpRailTest, DataThatWasChangedIsAskedForAndTheRailGoesOn) {
   EXPECT_EQ(target, std::vector<std::byte>(kBytes, std::byte{9}));
 }
 
-// Why: a side that reads no more must not write inside a frame; and what it had begun has its number.
-// How: the far side reads nothing until the rail has met the flipped bit in the middle of its own frame.
-TEST_F(TcpRailTest, TellsItsEndBehindTheFrameThatHasBegun) {
+// Why: a side that no longer reads must not write within a frame; and what it had begun has its number.
+// How: the far side reads nothing until the rail has found the flipped bit within its own frame.
+TEST_F(TcpRailTest, ReportsItsEndAfterTheFrameThatHasBegun) {
   Start();
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
   RailCommand command;
@@ -223,14 +221,14 @@ TEST_F(TcpRailTest, TellsItsEndBehindTheFrameThatHasBegun) {
   SendFromFar(bytes);
   wire::FrameHeader read = ReadAtFar();
   for (; read.type == wire::FrameType::kData; read = ReadAtFar()) {
-    EXPECT_EQ(read.sequence, 1u) << "only what had begun is sent to its end";
+    EXPECT_EQ(read.sequence, 1u) << "only the frame that had begun is completed";
   }
   EXPECT_EQ(read.type, wire::FrameType::kGivenUp);
   EXPECT_EQ(Next(RailEvent::Kind::kDown).link_reason, LinkReason::kBytesChanged);
 }
 
-// Why: without it a side would find the silence only, after two seconds.
-TEST_F(TcpRailTest, GoesDownAsCutWhenTheOtherSideHasGivenItUp) {
+// Why: otherwise a side would only find the silence, after two seconds.
+TEST_F(TcpRailTest, GoesDownAsCutWhenThePeerHasDroppedIt) {
   Start();
   wire::FrameHeader given_up = Header(wire::FrameType::kGivenUp, 0);
   given_up.tag = static_cast<std::uint32_t>(LinkReason::kBytesChanged);
@@ -238,12 +236,11 @@ TEST_F(TcpRailTest, GoesDownAsCutWhenTheOtherSideHasGivenItUp) {
   const RailEvent down = Next(RailEvent::Kind::kDown);
   EXPECT_EQ(down.cause, DownCause::kCut);
   EXPECT_EQ(down.link_reason, LinkReason::kBytesChanged);
-  EXPECT_THAT(down.reason, testing::HasSubstr("is not what was sent"));
+  EXPECT_THAT(down.reason, testing::HasSubstr("other bytes than were sent"));
 }
 
-// Why: the other side takes a closed connection for the end of this daemon, which only gives up a
-// rail.
-TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
+// Why: the peer treats a closed connection as the end of this daemon, which only drops a rail.
+TEST_F(TcpRailTest, KeepsItsSocketOpenWhenStopped) {
   Start();
   rail_->Stop();
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
@@ -257,7 +254,7 @@ TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
 }
 
-TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtocol) {
+TEST_F(TcpRailTest, ClosesItsSocketIfThePeerHasEndedOrBrokenTheProtocol) {
   Start();
   SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, 0)));
   Next(RailEvent::Kind::kDown);
@@ -268,7 +265,7 @@ TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtoco
 }
 
 // Why: no route, no interface, no memory: all of these happen to living daemons.
-TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
+TEST_F(TcpRailTest, DoesNotMistakeAFailureOfThisMachineForThePeersEnd) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
   auto created = TcpRail::Create(std::move(socket), "here", "there", {}, bell_);
@@ -278,9 +275,9 @@ TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
 }
 
-// Why: a neighbour that ends says why and is gone; if we happen to write just then, the failing
-// write must not lose its message.
-TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
+// Why: a neighbour that ends sends the reason and is gone; a write that fails at that moment must not lose
+// its message.
+TEST_F(TcpRailTest, ReadsTheLastMessagesAfterWritingHasFailed) {
   for (std::uint64_t i = 1; i <= 100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
   }
@@ -295,8 +292,8 @@ TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
-// Why: large control messages are allocated; a neighbour that sends nothing else must not fill the
-// memory of a daemon that is slow to take them.
+// Why: large control messages are allocated; a neighbour that sends nothing else must not fill the memory of
+// a slow daemon.
 // How: the rail never reads further ahead than the limit.
 TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   Start();
@@ -320,11 +317,10 @@ TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   EXPECT_LE(most_ahead, 18 * kFrameBytes);
 }
 
-// Why: data that was read ahead is not in the socket any more. If the rail fell asleep just when
-// room came, nothing would wake it for the rest.
-// How: more small messages than there are slots, and the loop takes them about when the rail stops
-// looking.
-TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
+// Why: data that was read ahead is no longer in the socket. If the rail fell asleep just when room appeared,
+// nothing would wake it for the rest.
+// How: more small messages than there are slots, taken about when the rail stops reading.
+TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
   Start();
   constexpr std::uint64_t kMessages = 140;
   std::uint64_t sequence = 0;
@@ -347,11 +343,11 @@ TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
   }
 }
 
-// Why: the other side's window waits for acknowledgements; behind megabytes of data, which a slow
-// cable takes long for, they would delay what it sends.
-// How: two data frames that do not fit the socket, then an acknowledgement. It comes before the
-// second, and not inside the first.
-TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
+// Why: the peer's window waits for acknowledgements; behind megabytes of data on a slow cable they would
+// delay the peer.
+// How: two data frames that do not fit the socket, then an acknowledgement. It goes before the second, but
+// not within the first.
+TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
   command.kind = RailCommand::Kind::kTransmit;
@@ -369,16 +365,15 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
     types.push_back(ReadAtFar(&read).type);
     EXPECT_TRUE(read.empty() || read == payload);
   }
-  rail_->Stop();  // The payload is this test's.
+  rail_->Stop();  // The payload belongs to this test.
   EXPECT_EQ(types.back(), wire::FrameType::kData);
   EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
 }
 
-// Why: a peer that sends and does not read makes this side acknowledge without end. A rail filled
-// with acknowledgements took no commands any more; so the whole link waited, and the loop looked
-// for room without a pause.
-// How: ten times as many acknowledgements as there are places, while the socket is full. All are
-// accepted, and the newest of each block goes out.
+// Why: a peer that sends and does not read causes endless acknowledgements. A rail full of them took no
+// commands any more, so the whole link waited, and the loop spun.
+// How: ten times as many acknowledgements as there are places, while the socket is full. All are accepted,
+// and the newest of each block is sent.
 TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
   // Static: the rail's thread may still be sending what has been read here.
   static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
@@ -407,7 +402,7 @@ TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
     newest[header.tag] = header.acknowledged;
     ++count;
   }
-  // The last ones may have come while the first were being written.
+  // The last ones may have been given while the first were being written.
   EXPECT_LE(count, 2 * static_cast<int>(wire::Arrived::kBlocks));
   EXPECT_EQ(newest, (std::map<std::uint32_t, std::uint64_t>{
                         {0, 10'000}, {1, 9'997}, {2, 9'998}, {3, 9'999}}));
@@ -429,10 +424,9 @@ bool Sleeps(const std::string& thread) {
   return name_end + 2 < stat.size() && stat[name_end + 2] == 'S';
 }
 
-// Why: a thread that looks again and again whether a socket has room takes a core from the others,
-// as long as the other side does not read.
-// How: numbered frames until the rail takes no more; then its thread must be asleep. When the other
-// side reads, it wakes up and sends all of them.
+// Why: a thread that spins on a full socket takes a core from the others, as long as the peer does not read.
+// How: numbered frames until the rail takes no more; then its thread must sleep. When the peer reads, it
+// wakes up and sends all of them.
 TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
   const std::set<std::string> before = Threads();
   Start();
@@ -449,7 +443,7 @@ TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
     if (rail_->Give(command)) {
       ++given;
     } else {
-      // Its commands, and what it has taken of them. Before that it may only be starting.
+      // It has taken its commands. Before that it may only be starting.
       full_and_asleep = given > 2000 && Sleeps(thread);
     }
   }
@@ -458,7 +452,7 @@ TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
 }
 #endif
 
-TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
+TEST_F(TcpRailTest, EchoesHeartbeatsAndReportsTheLastOne) {
   Start();
   EXPECT_EQ(rail_->last_asked_ns(), 0u);
   const std::uint64_t before = platform::MonotonicNow();
@@ -470,9 +464,9 @@ TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
   EXPECT_LE(rail_->last_asked_ns(), platform::MonotonicNow());
 }
 
-// Why: a process that writes into the memory that is sent from would make each sum wrong, for ever.
-// How: it does so while the socket is full of the first part of data that is sent once more.
-TEST_F(TcpRailTest, SendsDataThatWasAskedForAgainFromACopy) {
+// Why: a process that writes into memory while it is sent would make every sum wrong.
+// How: it does so while the socket is full of the first part of data that is sent again.
+TEST_F(TcpRailTest, SendsRepeatedDataFromACopy) {
   std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   const std::vector<std::byte> other(wire::kChunkBytesMax, std::byte{8});
   RailCommand command;
@@ -496,8 +490,8 @@ TEST_F(TcpRailTest, SendsDataThatWasAskedForAgainFromACopy) {
   EXPECT_TRUE(read == other) << "there is one copy at a time";
 }
 
-// Why: a connection on which only small packets pass is of no use (the link asks each for a large one).
-TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsItsOwnHasPassed) {
+// Why: a connection that passes only small packets is useless (the link tests each with a large heartbeat).
+TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsThatItsOwnHasPassed) {
   Start();
   RailCommand command;
   command.kind = RailCommand::Kind::kHeartbeat;
@@ -512,15 +506,14 @@ TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsItsOwnHasPassed) {
   EXPECT_EQ(echo.type, wire::FrameType::kEcho);
   EXPECT_EQ(echo.payload_bytes, wire::kPaddedBytes);
   SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4712)));
-  EXPECT_EQ(ReadAtFar().payload_bytes, 0u) << "only who asked for it gets it";
+  EXPECT_EQ(ReadAtFar().payload_bytes, 0u) << "only the requester gets it";
   EXPECT_FALSE(rail_->has_passed_large());
   SendFromFar(FrameBytes(Header(wire::FrameType::kEcho, 0, wire::kPaddedBytes, 1)));
   while (!rail_->has_passed_large()) std::this_thread::yield();
 }
 
-// Why: when the daemon ends, its last messages (why it ends, what it has received) must reach its
-// neighbours.
-TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
+// Why: when the daemon ends, its last messages (the reason, acknowledgements) must reach its neighbours.
+TEST_F(TcpRailTest, FinishSendsWhatWasGivenBefore) {
   Start();
   std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{8});
   for (std::uint64_t i = 1; i <= 4; ++i) {
@@ -540,10 +533,10 @@ TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
   EXPECT_EQ(transmitted_, 4u);
 }
 
-// Why: while a daemon ends no thread takes events; that must not hold back its messages.
-TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
+// Why: while a daemon ends, events are not taken; that must not hold back its messages.
+TEST_F(TcpRailTest, FinishSendsThoughEventsAreNoLongerTaken) {
   Start();
-  // The ring has 1024 places, two of which are kept.
+  // The ring has 1024 places, two of which are reserved.
   for (std::size_t i = 1; i <= 1100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
   }

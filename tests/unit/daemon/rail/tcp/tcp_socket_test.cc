@@ -1,4 +1,4 @@
-// The amount that the system holds of a connection is reported, and fits the measured rate.
+// The bytes that the system holds of a connection are reported, and fit the measured rate.
 #include "daemon/rail/tcp/tcp_socket.h"
 
 #include <arpa/inet.h>
@@ -45,7 +45,7 @@ class TcpSocketTest : public testing::Test {
     SetUpSocket(near_.get());
     ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
   }
-  // How much the system accepts while the other side does not read.
+  // How much the system accepts while the peer does not read.
   std::size_t Fill() {
     const std::vector<char> bytes(64 * 1024);
     std::size_t all = 0;
@@ -65,9 +65,9 @@ class TcpSocketTest : public testing::Test {
   FileDescriptor far_;
 };
 
-TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
+TEST_F(TcpSocketTest, ReportsUnacknowledgedBytes) {
   ASSERT_EQ(UnacknowledgedBytes(near_.get()).value_or(1), 0u);
-  // Far more than the other side's system accepts without a reader.
+  // Far more than the peer's system accepts without a reader.
   const std::size_t written = Fill();
   const std::size_t held = UnacknowledgedBytes(near_.get()).value_or(0);
   EXPECT_GT(held, 0u);
@@ -85,7 +85,7 @@ TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
   }
 }
 
-TEST_F(TcpSocketTest, TellsNothingOfWhatIsNoSocket) {
+TEST_F(TcpSocketTest, ReportsNothingForOtherDescriptors) {
   EXPECT_FALSE(UnacknowledgedBytes(-1).has_value());
 }
 
@@ -97,9 +97,9 @@ std::string Congestion(int socket) {
   return {name, ::strnlen(name, sizeof name)};
 }
 
-// Why: once a connection was BBR's, even for its first moment, the system paces it for good. So it
-// must have another algorithm before it is made, on both sides.
-TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
+// Why: once a connection has used BBR, even for its first moment, the system paces it for good. So it must
+// have another algorithm before it is made, on both sides.
+TEST(LeavePacingTest, ConnectionsNeverUseBbr) {
   constexpr std::string_view kBbr = "bbr";
   const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
   const FileDescriptor near(::socket(AF_INET, SOCK_STREAM, 0));
@@ -107,7 +107,7 @@ TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
   for (const int socket : {listener.get(), near.get()}) {
     if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kBbr.data(), kBbr.size()) != 0) {
       LeavePacing(socket);
-      EXPECT_EQ(Congestion(socket), usual) << "left alone where it is not BBR";
+      EXPECT_EQ(Congestion(socket), usual) << "left alone if it is not BBR";
       return;
     }
     LeavePacing(socket);
@@ -119,7 +119,7 @@ TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
 }
 #endif
 
-// Why: held data can take no other path, and acknowledgements wait behind it.
+// Why: held data cannot take another rail, and acknowledgements queue behind it.
 TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
   const int own = SendBuffer();
   bool fitted = FitSendBuffer(near_.get(), 1.25e8, 0, false);
@@ -136,12 +136,12 @@ TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
   EXPECT_GE(SendBuffer(), std::min(own, slow));
 }
 
-// Why: holding less than what is on the way would slow it, and then it would hold even less.
-TEST_F(TcpSocketTest, HoldsMoreOfALongWay) {
+// Why: holding less than what is under way would slow it, and then it would hold even less.
+TEST_F(TcpSocketTest, HoldsMoreOfALongPath) {
   ASSERT_TRUE(FitSendBuffer(near_.get(), 1e7, 0, false));
   const int near_by = SendBuffer();
   if (FitSendBuffer(near_.get(), 1e7, 10'000'000, true)) {
-    EXPECT_EQ(SendBuffer(), near_by) << "200 kB are less than the least";
+    EXPECT_EQ(SendBuffer(), near_by) << "200 kB are below the minimum";
   }
   if (FitSendBuffer(near_.get(), 1e7, 200'000'000, true)) {
     EXPECT_GT(SendBuffer(), near_by);

@@ -1,5 +1,5 @@
-// A rail whose frames go through TLS: the effect when a stranger on the path cuts, changes or adds
-// something once both ends have agreed. tcp_fabric_test.cc carries large data over one.
+// A rail with TLS: what happens when an attacker on the path cuts, changes or adds something after the
+// handshake. tcp_fabric_test.cc carries large data over one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -49,19 +49,20 @@ class TlsRailTest : public OneRailTest {
     MakeRailOf(std::move(near), nullptr, queue::Scheduling::kManyCores, std::move(dialer));
   }
   // The far end's bytes, encrypted.
-  void Say(std::vector<std::byte> bytes) {
+  void Send(std::vector<std::byte> bytes) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
-    std::size_t said = 0;
-    while ((said < bytes.size() || acceptor_->HasUnsent()) && platform::MonotonicNow() < deadline) {
-      iovec part = {bytes.data() + said, bytes.size() - said};
-      const ssize_t put = said < bytes.size() ? acceptor_->Write(far_.get(), &part, 1)
-                                              : acceptor_->Flush(far_.get());
+    std::size_t written = 0;
+    while ((written < bytes.size() || acceptor_->HasUnsent()) &&
+           platform::MonotonicNow() < deadline) {
+      iovec part = {bytes.data() + written, bytes.size() - written};
+      const ssize_t put = written < bytes.size() ? acceptor_->Write(far_.get(), &part, 1)
+                                                 : acceptor_->Flush(far_.get());
       if (put < 0 && errno != EAGAIN) return;  // The rail has ended.
-      if (put > 0 && said < bytes.size()) said += static_cast<std::size_t>(put);
+      if (put > 0 && written < bytes.size()) written += static_cast<std::size_t>(put);
     }
   }
   // The rail's bytes, decrypted.
-  std::vector<std::byte> Hear(std::size_t count) {
+  std::vector<std::byte> Receive(std::size_t count) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     std::vector<std::byte> bytes(count);
     for (std::size_t have = 0; have < count && platform::MonotonicNow() < deadline;) {
@@ -94,7 +95,7 @@ class TlsRailTest : public OneRailTest {
     std::memcpy(all.data(), bytes.data(), bytes.size());
     SendFromFar(all);
   }
-  // A later rail goes on with the first one's budget.
+  // A later rail continues with the first one's budget.
   void Ask(std::vector<std::byte>& target) {
     PostedReceive receive;
     receive.key.number = 5;
@@ -108,12 +109,12 @@ class TlsRailTest : public OneRailTest {
   ReceiveBudget::Share share_;
 };
 
-// Why: data that was under way is sent again on the next rail, and must find its place free.
-TEST_F(TlsRailTest, ReadsWhatCameBeforeItWasCutAndTheRestWhenItIsSentAgain) {
+// Why: data that was under way is resent on the next rail, and must find its place free.
+TEST_F(TlsRailTest, ReadsWhatPrecededACutAndTheRestWhenItIsResent) {
   std::vector<std::byte> target(100'000);
   Ask(target);
   Start();
-  Say(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 1));
+  Send(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 1));
   const std::string records = RecordsOf(FrameBytes(Header(wire::FrameType::kData, 2, 100'000), 9));
   PutOnCable(records.substr(0, records.size() / 2));
   EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
@@ -125,25 +126,25 @@ TEST_F(TlsRailTest, ReadsWhatCameBeforeItWasCutAndTheRestWhenItIsSentAgain) {
   SetUp();
   Ask(target);
   Start(/*resumed=*/true);
-  Say(FrameBytes(Header(wire::FrameType::kData, 2, 100'000), 9));
+  Send(FrameBytes(Header(wire::FrameType::kData, 2, 100'000), 9));
   EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
   EXPECT_THAT(target, Each(std::byte{9}));
 }
 
-// Why: a stranger that puts something on the cable must not make the other side believe that its
-// neighbour has ended or has broken the protocol: both live, and another rail goes on.
-TEST_F(TlsRailTest, TakesNothingThatIsNotTheOtherSides) {
+// Why: an attacker that injects something must not make the peer believe that its neighbour has ended or has
+// broken the protocol: both live, and another rail takes over.
+TEST_F(TlsRailTest, AcceptsNothingThatThePeerDidNotSend) {
   const std::vector<std::byte> plain = FrameBytes(Header(wire::FrameType::kEager, 2, 100), 2);
   const std::string frame(reinterpret_cast<const char*>(plain.data()), plain.size());
   for (const std::string& garbage :
        {std::string(5000, 'G'), frame,
         std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'),
-        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),          // An alert that is not sealed.
-        std::string("\x16\x03\x03\x00\x04\x00\x00\x00\x00", 9),  // A request for another handshake.
+        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),          // An unauthenticated alert.
+        std::string("\x16\x03\x03\x00\x04\x00\x00\x00\x00", 9),  // A request to renegotiate.
         std::string("\x17\x03\x03\xff\xff", 5) + std::string(0xffff, 'x')}) {
     SetUp();
     Start();
-    Say(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 1));
+    Send(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 1));
     EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
     PutOnCable(garbage);
     const RailEvent down = Next(RailEvent::Kind::kDown);
@@ -154,8 +155,8 @@ TEST_F(TlsRailTest, TakesNothingThatIsNotTheOtherSides) {
   }
 }
 
-// Why: the other side, which may be the one that dials, found only the silence, two seconds later.
-TEST_F(TlsRailTest, TellsTheOtherSideOfARecordThatWasChanged) {
+// Why: the peer, which may be the dialer, only found the silence, two seconds later.
+TEST_F(TlsRailTest, ReportsACorruptRecordToThePeer) {
   Start();
   std::string records = RecordsOf(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 9));
   records[records.size() / 2] = static_cast<char>(records[records.size() / 2] ^ 1);
@@ -173,14 +174,14 @@ TEST_F(TlsRailTest, TellsTheOtherSideOfARecordThatWasChanged) {
   EXPECT_EQ(errno, EBADMSG);
 }
 
-// Why: the last message of the other side says why it ends.
-TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
+// Why: the peer's last message has the reason for its end.
+TEST_F(TlsRailTest, SendsItsLastMessagesAndTheEnd) {
   Start();
   RailCommand command;
   command.frame.header = Header(wire::FrameType::kGrant, 1);
   ASSERT_TRUE(rail_->Give(command));
   rail_->Finish();
-  const std::vector<std::byte> last = Hear(sizeof(wire::FrameHeader));
+  const std::vector<std::byte> last = Receive(sizeof(wire::FrameHeader));
   wire::FrameHeader header;
   std::memcpy(&header, last.data(), sizeof header);
   EXPECT_EQ(header.type, wire::FrameType::kGrant);
@@ -195,23 +196,23 @@ TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
   far_.Reset();
 }
 
-// Why: the other side asks for a new proof inside the proved connection.
-TEST_F(TlsRailTest, HearsThatItIsToBeProvedAgain) {
+// Why: the peer requests a new proof within the proved connection.
+TEST_F(TlsRailTest, ReceivesTheRequestForANewProof) {
   Start();
   EXPECT_FALSE(rail_->is_asked_for_new_proof());
   wire::FrameHeader heartbeat = Header(wire::FrameType::kHeartbeat, 0);
   heartbeat.flags = wire::kProveAgain;
-  Say(FrameBytes(heartbeat));
-  Hear(sizeof(wire::FrameHeader));  // Its echo.
+  Send(FrameBytes(heartbeat));
+  Receive(sizeof(wire::FrameHeader));  // Its echo.
   EXPECT_TRUE(rail_->is_asked_for_new_proof());
   EXPECT_GT(rail_->last_asked_ns(), 0u);
   rail_->AskForNewProof();
-  EXPECT_EQ(rail_->last_asked_ns(), 0u) << "this side has to ask as well, for its proof";
+  EXPECT_EQ(rail_->last_asked_ns(), 0u) << "this side's heartbeat requests a proof";
   RailCommand beat;
   beat.kind = RailCommand::Kind::kHeartbeat;
   ASSERT_TRUE(rail_->Give(beat));
-  const std::vector<std::byte> said = Hear(sizeof heartbeat);
-  std::memcpy(&heartbeat, said.data(), sizeof heartbeat);
+  const std::vector<std::byte> written = Receive(sizeof heartbeat);
+  std::memcpy(&heartbeat, written.data(), sizeof heartbeat);
   EXPECT_EQ(heartbeat.type, wire::FrameType::kHeartbeat);
   EXPECT_EQ(heartbeat.flags, wire::kProveAgain);
 }

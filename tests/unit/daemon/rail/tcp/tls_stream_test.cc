@@ -48,8 +48,7 @@ void Put(int socket, const std::string& bytes) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; the test is between
-// them.
+// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; the test is in between.
 class TlsStreamTest : public testing::Test {
  protected:
   static DerivedKey TlsKey(std::uint8_t number) { return fabric::KeyOf(number).Derive("rail"); }
@@ -58,14 +57,14 @@ class TlsStreamTest : public testing::Test {
     dialer_ = *TlsStream::Create(Role::kDialer, TlsKey(dialers_key), records_per_key);
     acceptor_ = *TlsStream::Create(Role::kAcceptor, TlsKey(acceptors_key), records_per_key);
   }
-  // Forwards the bytes that wait at one end to the other, unchanged.
+  // Forwards the bytes that wait at one end, unchanged.
   void Relay() {
     Put(acceptors_.far.get(), Take(dialers_.far.get()));
     Put(dialers_.far.get(), Take(acceptors_.far.get()));
   }
   int near_dialer() const { return dialers_.near.get(); }
   int near_acceptor() const { return acceptors_.near.get(); }
-  // Until both are done or one has failed; returns their last statuses.
+  // Runs until both are done or one has failed; returns their last statuses.
   std::pair<absl::Status, absl::Status> Shake() {
     for (int round = 0; round < 10; ++round) {
       const absl::StatusOr<Progress> one = dialer_->Handshake(near_dialer());
@@ -88,7 +87,7 @@ class TlsStreamTest : public testing::Test {
     for (std::string& text : texts) parts.push_back({text.data(), text.size()});
     return stream.Write(socket, parts.data(), static_cast<int>(parts.size()));
   }
-  // Everything that is there; `last_` has what ended it.
+  // Everything that has arrived; `last_` has what ended it.
   std::string Read(TlsStream& stream, int socket) {
     std::string all;
     std::string bytes(100'000, '\0');
@@ -119,10 +118,10 @@ TEST_F(TlsStreamTest, CarriesPartsOfAnySizeBothWays) {
   EXPECT_EQ(Read(*dialer_, near_dialer()), "answer");
 }
 
-// Why: an SSL_write that could not go out would have to be repeated with the same bytes, and the
-// writer puts acknowledgements in front of waiting data.
+// Why: a blocked SSL_write would have to be repeated with the same bytes, and the writer puts
+// acknowledgements before waiting data.
 // How: the socket is filled; then something else is written.
-TEST_F(TlsStreamTest, WritesWhatComesNextAfterASocketThatWasFull) {
+TEST_F(TlsStreamTest, WritesWhatFollowsAfterAFullSocket) {
   MakeAndShake();
   const int small = 4096;
   ::setsockopt(near_dialer(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
@@ -154,8 +153,8 @@ TEST_F(TlsStreamTest, WritesWhatComesNextAfterASocketThatWasFull) {
   EXPECT_TRUE(read == expected) << read.size() << " of " << expected.size();
 }
 
-// Why: a thread that sleeps until the socket is readable would miss data that was read already.
-TEST_F(TlsStreamTest, SaysThatSomethingIsThereThatTheSocketDoesNotShow) {
+// Why: a thread that sleeps until the socket is readable would miss data that was already read.
+TEST_F(TlsStreamTest, ReportsDataThatTheSocketDoesNotShow) {
   MakeAndShake();
   Read(*acceptor_, near_acceptor());
   EXPECT_FALSE(acceptor_->HasUnread());
@@ -193,14 +192,14 @@ TEST_F(TlsStreamTest, RefusesAnotherKey) {
   EXPECT_TRUE(absl::IsPermissionDenied(reported)) << reported;
 }
 
-TEST_F(TlsStreamTest, RefusesItsOwnWordsThrownBack) {
+TEST_F(TlsStreamTest, RefusesItsOwnMessagesReflected) {
   Make();
   ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
   Put(dialers_.far.get(), Take(dialers_.far.get()));
   EXPECT_TRUE(absl::IsPermissionDenied(dialer_->Handshake(near_dialer()).status()));
 }
 
-TEST_F(TlsStreamTest, RefusesARecordThatWasChangedOrComesTwice) {
+TEST_F(TlsStreamTest, RefusesACorruptOrRepeatedRecord) {
   for (const bool changes : {true, false}) {
     dialers_ = Cable();
     acceptors_ = Cable();
@@ -212,14 +211,14 @@ TEST_F(TlsStreamTest, RefusesARecordThatWasChangedOrComesTwice) {
     EXPECT_EQ(Read(*acceptor_, near_acceptor()), changes ? "" : "payload");
     EXPECT_EQ(last_, -1);
     EXPECT_EQ(error_, EBADMSG);
-    EXPECT_EQ(Read(*acceptor_, near_acceptor()), "");  // And so it stays.
+    EXPECT_EQ(Read(*acceptor_, near_acceptor()), "");  // For good.
     EXPECT_EQ(error_, EBADMSG);
     EXPECT_EQ(Write(*acceptor_, near_acceptor(), {"more"}), -1);
     EXPECT_EQ(errno, EBADMSG);
   }
 }
 
-TEST_F(TlsStreamTest, RefusesGarbageAndRecordsBeyondTheirSize) {
+TEST_F(TlsStreamTest, RefusesGarbageAndOversizedRecords) {
   const std::string oversize = std::string("\x16\x03\x01\xff\xff", 5) + std::string(0xffff, 'x');
   for (const std::string& bytes : {std::string(1000, 'G'), oversize, std::string(1000, '\0')}) {
     Cable cable;
@@ -234,8 +233,8 @@ TEST_F(TlsStreamTest, RefusesGarbageAndRecordsBeyondTheirSize) {
   EXPECT_EQ(error_, EBADMSG);
 }
 
-// How: the dialer's first words are cut everywhere.
-TEST_F(TlsStreamTest, WaitsForTheRestAndEndsWhenItDoesNotCome) {
+// How: the dialer's first messages are cut everywhere.
+TEST_F(TlsStreamTest, WaitsForTheRestAndEndsWhenItDoesNotArrive) {
   Make();
   ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
   const std::string hello = Take(dialers_.far.get());
@@ -249,7 +248,7 @@ TEST_F(TlsStreamTest, WaitsForTheRestAndEndsWhenItDoesNotCome) {
   }
 }
 
-TEST_F(TlsStreamTest, TellsTheEndBehindWhatHadCome) {
+TEST_F(TlsStreamTest, ReportsTheEndAfterTheData) {
   MakeAndShake();
   ASSERT_EQ(Write(*dialer_, near_dialer(), {"last word"}), 9);
   dialer_->End(near_dialer());
