@@ -25,7 +25,7 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
   rail::PutText(cluster, greeting.cluster);
   greeting.keys[0] = keys.current.id();
   if (keys.previous.has_value()) greeting.keys[1] = keys.previous->id();
-  // Without random numbers there is no proof: nothing may go on.
+  // No proof is possible without random numbers.
   if (RAND_bytes(greeting.nonce.data(), static_cast<int>(greeting.nonce.size())) != 1) std::abort();
   return greeting;
 }
@@ -38,19 +38,20 @@ GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view clu
   if (greeting.magic != wire::kGreetingMagic)
     return {"it is not an mlxcommd", LinkReason::kNotADaemon};
   if (greeting.older >= greeting.version)
-    return {"its greeting names no version of the protocol", LinkReason::kNotADaemon};
+    return {"its greeting names no protocol version", LinkReason::kNotADaemon};
   const wire::VersionRange theirs = VersionsOf(greeting);
   if (const wire::VersionRange ours = wire::SpokenVersions();
       !wire::CommonVersion(ours, theirs).has_value()) {
-    return {absl::StrCat("it speaks version ", wire::TextOf(theirs),
-                         " of the protocol, and this daemon ", wire::TextOf(ours)),
+    return {absl::StrCat("it speaks protocol version ", wire::TextOf(theirs), ", and this daemon ",
+                         wire::TextOf(ours)),
             LinkReason::kVersionTooFar};
   }
   if (rail::TextOf(greeting.cluster) != cluster)
     return {"it belongs to another cluster", LinkReason::kWrongCluster};
   if (greeting.security != wire::Security::kPlainWillDo &&
       greeting.security != wire::Security::kTls) {
-    return {"it wants a security that this version does not know", LinkReason::kVersionTooFar};
+    return {"it wants a security level that this version does not know",
+            LinkReason::kVersionTooFar};
   }
   return {};
 }

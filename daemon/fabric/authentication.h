@@ -16,21 +16,20 @@ namespace mlxcomm::fabric {
 
 wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted);
-// What is wrong with a greeting, for people and for programs; an empty text: nothing.
+// Why a greeting is refused; the text is empty if it is not.
 struct GreetingFault {
   std::string text;
   LinkReason reason = LinkReason::kNone;
 };
 GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
-// What a fitting greeting's sender speaks.
+// The versions that the sender of a valid greeting speaks.
 wire::VersionRange VersionsOf(const wire::Greeting& greeting);
 
-// The key that both sides use, of those of this side; nullptr: they have none in common.
+// A key that both sides hold; nullptr if there is none.
 const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
                             const wire::Greeting& acceptor);
-// What comes after the proof: TLS where either side wants it.
+// Returns true if either side wants TLS.
 bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor);
-// For this connection's TLS only.
 DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
                       const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
                       const wire::Proof& acceptors_proof);

@@ -80,7 +80,7 @@ absl::Status Refusal(std::string_view why, LinkReason reason) {
   return rail::WithReason(absl::PermissionDeniedError(std::string(why)), reason);
 }
 
-// On which of this machine's interfaces the connection lies.
+// Sets the local interface of the connection's path.
 absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   asio::error_code error;
   const tcp::endpoint local = socket.local_endpoint(error);
@@ -106,7 +106,7 @@ wire::Security Wanted(const link::FabricOptions& options, const Proved& proved) 
                                                          : wire::Security::kPlainWillDo;
 }
 
-// Once both greetings are there.
+// Needs both greetings.
 absl::Status SettleOnKey(const link::FabricOptions& options, Proved& proved) {
   const ClusterKey* const key = ChooseKey(*options.keys, proved.dialer, proved.acceptor);
   if (key == nullptr) {
@@ -134,15 +134,14 @@ absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
   const rail::Role theirs =
       proved.own_role == rail::Role::kDialer ? rail::Role::kAcceptor : rail::Role::kDialer;
   if (!EqualInConstantTime(proof.mac, MacOf(proved, theirs, proof))) {
-    return Refusal(
-        "it does not hold this cluster's key, or what was said has been changed on the way",
-        LinkReason::kNotProved);
+    return Refusal("it does not hold this cluster's key, or the messages were changed on the way",
+                   LinkReason::kNotProved);
   }
   ProofOf(theirs, proved) = proof;
   proved.peer.bytes = proof.node_id;
   proved.path.remote = MakePrintable(rail::TextOf(proof.interface_name));
   if (proved.path.remote.empty()) {
-    return Refusal("it does not say on which interface it is", LinkReason::kNotProved);
+    return Refusal("it does not name its interface", LinkReason::kNotProved);
   }
   return absl::OkStatus();
 }
@@ -154,7 +153,7 @@ asio::awaitable<absl::Status> WaitFor(tcp::socket& socket, const Proved& proved,
 
 absl::Status StreamError() {
   if (errno == EBADMSG) {
-    return Refusal("a TLS record that is not authentic", LinkReason::kTlsFailed);
+    return Refusal("a TLS record is not authentic", LinkReason::kTlsFailed);
   }
   return rail::WithReason(
       absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno))),
@@ -195,7 +194,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   if (!status.ok()) co_return status;
   if (const GreetingFault wrong = CheckGreeting(proved.dialer, options.cluster);
       !wrong.text.empty()) {
-    if (wrong.reason == LinkReason::kVersionTooFar) {  // So that both sides know what is wrong.
+    if (wrong.reason == LinkReason::kVersionTooFar) {  // Lets the dialer report the cause, too.
       status = co_await Transmit(
           socket, proved,
           MakeGreeting(options.cluster, *options.keys, wire::Security::kPlainWillDo));
@@ -207,7 +206,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   if (!status.ok()) co_return status;
   proved.acceptor = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));
   wire::Proof proof{};
-  // Also to one with another key: so it knows what is wrong.
+  // Sent even if the keys differ, so that the dialer can report it.
   status = co_await Transmit(socket, proved, proved.acceptor);
   if (status.ok()) status = SettleOnKey(options, proved);
   if (status.ok()) status = co_await Receive(socket, proved, proof);
@@ -230,13 +229,13 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   wire::Verdict verdict{};
   absl::Status status = co_await Receive(socket, proved, proof);
   if (!status.ok()) {
-    // It ends the connection of whom it does not believe; who says nothing may be slow.
+    // The acceptor closes the connection if the proof is wrong; a timeout proves nothing.
     const LinkReason reason = rail::ReasonOf(status) == LinkReason::kEndedEarly
                                   ? LinkReason::kNotProved
                                   : rail::ReasonOf(status);
     co_return rail::WithReason(
         absl::UnavailableError(absl::StrCat(std::string(status.message()),
-                                            " (does it hold the same key? look at its log)")),
+                                            " (does it hold the same key? check its log)")),
         reason);
   }
   status = CheckProof(proved, proof);

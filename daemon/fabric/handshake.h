@@ -1,11 +1,9 @@
-// What happens on a new connection before the first frame: the proof of the key,
-// the acceptor's verdict, TLS where either side wants it, the introductions (wire/hello.h).
+// What happens on a new connection before the first frame (wire/hello.h).
 //
 //   Prove.. / Check.. ─▶ ..Verdict ─▶ Secure ─▶ ..Introduction, through the stream
 //
-// Owner: functions, coroutines on the loop's io_context. All of it has one deadline,
-// however slowly the other side dribbles. Thread: the loop's. Memory: fixed-size messages; TLS
-// has its buffers only once the key is proved.
+// Coroutines on the loop's io_context. One deadline covers all of it, however slowly the peer
+// sends. Thread: the loop's. Memory: fixed-size messages; TLS buffers exist only once the key is proved.
 #pragma once
 
 #include <cstdint>
@@ -25,40 +23,39 @@
 
 namespace mlxcomm::fabric {
 
-// What both sides have proved.
 struct Proved {
   rail::Role own_role = rail::Role::kDialer;
   wire::Greeting dialer{};
   wire::Greeting acceptor{};
   wire::Proof dialers_proof{};
   wire::Proof acceptors_proof{};
-  wire::VersionRange versions{};  // Of the protocol, that the other side speaks.
-  std::optional<ClusterKey> key;  // Of those of this side, the one that both have.
+  wire::VersionRange versions{};  // The peer's.
+  std::optional<ClusterKey> key;  // Held by both sides.
   DerivedKey proof_key;
   NodeId peer;
-  rail::RailPath path;      // The remote end once the peer is proved.
-  std::uint32_t limit = 0;  // With a verdict that names one.
+  rail::RailPath path;      // The remote end is set once the peer is proved.
+  std::uint32_t limit = 0;  // Set by verdicts that name one.
   asio::steady_timer::time_point deadline;
 };
 
-// PERMISSION_DENIED: a stranger. UNAVAILABLE: the connection ended or took too long.
+// PERMISSION_DENIED: the peer is a stranger. UNAVAILABLE: the connection ended or took too long.
 asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(asio::ip::tcp::socket& socket,
                                                       const link::FabricOptions& options);
-// Checks the dialer's proof; says nothing yet.
+// Checks the dialer's proof without answering it.
 asio::awaitable<absl::StatusOr<Proved>> CheckDialer(asio::ip::tcp::socket& socket,
                                                     const link::FabricOptions& options);
-// The acceptor's own proof and its verdict; the dialer's reading of the verdict.
+// SendVerdict also sends the acceptor's proof, which ReceiveVerdict checks.
 asio::awaitable<absl::Status> SendVerdict(asio::ip::tcp::socket& socket,
                                           const link::FabricOptions& options, Proved& proved,
                                           wire::VerdictCode verdict);
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp::socket& socket,
                                                                   Proved& proved);
-// What comes from here on goes through. PERMISSION_DENIED: the other side does not hold the
-// key, or somebody in between has changed what was said.
+// Everything that follows passes through the stream. PERMISSION_DENIED: the peer does not hold the key, or
+// the messages were changed on the way.
 asio::awaitable<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> Secure(
     asio::ip::tcp::socket& socket, const Proved& proved);
-// The dialer introduces itself first: by that it says that it has no other connection.
-// `own` lacks only its mac.
+// The dialer introduces itself first, which states that it has no other connection on this path. `own` lacks
+// only its mac.
 asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket,
                                                rail::ByteStream& stream, const Proved& proved,
                                                wire::Introduction own);

@@ -27,7 +27,7 @@ Links::Peer* Links::PeerOf(const NodeId& node) const {
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-// From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
+// Called during a turn, so it must not forget any link. The remaining capacity is for neighbours.
 link::Link* Links::LinkTo(const NodeId& node) {
   Peer* const peer = PeerOf(node);
   if (peer != nullptr && (peer->link->direct_rails() > 0 || IsFar(*peer))) return peer->link.get();
@@ -79,7 +79,7 @@ void Links::Cancel(const NodeId& node, const OperationKey& key) {
   if (link::Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
 }
 
-// Links may be made meanwhile, by circuits that are opened to this node.
+// Circuits that open during the loop may add links.
 std::size_t Links::Poll(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   std::size_t count = 0;
@@ -91,9 +91,8 @@ std::size_t Links::Poll(std::uint64_t now_ns) {
   return count;
 }
 
-// Tells the router of neighbours that have come and gone since the last call, and the port of
-// rails that have gone. It looks for what has changed, for rails go in many ways: by
-// themselves, for another connection, with a link that is lost, while a circuit's frame is taken.
+// Reports neighbours that have come or gone to the router, and lost rails to the port. It compares states,
+// because a rail can end in many places: on its own, replaced, with a lost link, during a circuit's frame.
 void Links::ObserveNeighbours(std::uint64_t now_ns) {
   bool rail_gone = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
@@ -119,11 +118,11 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
   }
   if (!rail_gone) return;
   port_.OnRailGone();
-  port_.OnDeadlineChanged();  // A grace period may run.
+  port_.OnDeadlineChanged();  // A grace period may have begun.
 }
 
 bool Links::PrepareToSleep() {
-  // First all of them: those of circuits go out over neighbours' rails.
+  // All links first: circuits acknowledge over neighbours' rails.
   for (Peer* const peer : in_order_) peer->link->AcknowledgeBeforeSleep();
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     link::Link& link = *in_order_[i]->link;
@@ -145,7 +144,7 @@ void Links::Describe(v1::NodeStatus& status) const {
 void Links::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   const bool tick = MayTick(now_ns);
-  if (tick) LookForPause(now_ns);
+  if (tick) CheckForPause(now_ns);
   if (tick) PlanTick(now_ns);
   const bool soon = now_ns >= soon_ns_;
   if (soon) soon_ns_ = kNever;
@@ -166,8 +165,8 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (std::exchange(freed_, false)) port_.OnMemoryFreed();
 }
 
-// A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
-void Links::LookForPause(std::uint64_t now_ns) {
+// A tick this late means that the process was stopped or the machine slept.
+void Links::CheckForPause(std::uint64_t now_ns) {
   if (ticked_ns_ == 0 || now_ns <= next_tick_ns_ + options_.heartbeat_interval_ns) return;
   for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
 }
@@ -178,9 +177,9 @@ void Links::ReportForwarding(std::uint64_t now_ns) {
   if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
 }
 
-// While all answer they are asked half as often, if the limit of silence bears it: an idle daemon
-// should cost nothing. One that has fallen silent is asked at each interval. Who is woken by the
-// other's sign of life is early, and not woken again.
+// While every peer answers, they are asked half as often (if the timeout permits), so that an idle daemon
+// costs nothing. A silent one is asked at each interval. The daemon that a heartbeat wakes may tick early,
+// and need not wake again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
   const bool seldom =
@@ -192,8 +191,8 @@ void Links::PlanTick(std::uint64_t now_ns) {
   ticked_ns_ = now_ns;
 }
 
-// Who has asked just now will do so again, and wake this daemon before its own time comes: so of
-// two idle daemons one asks and the other answers, each waking once. Not while somebody is silent.
+// A peer that has just asked will ask again before this daemon's tick. So one of two idle daemons asks and
+// the other answers, and each wakes once.
 void Links::LetOthersBeFirst() {
   if (early_ns_ == 0) return;
   const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
@@ -206,20 +205,19 @@ void Links::AskSoon(std::uint64_t now_ns) {
   soon_ns_ = std::min(soon_ns_, now_ns + kSoonNs);
 }
 
-// Nobody has anything to do with it.
 bool Links::IsUnused(const Peer& peer) const {
   const link::Link& link = *peer.link;
   const NodeId& node = link.peer().id;
   return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
-         !router_.IsOpeningWayTo(node);
+         !router_.IsOpeningRouteTo(node);
 }
 
-// Only from OnTime: elsewhere links are in use further up the stack.
+// Called only from OnTime: elsewhere, links are in use further up the stack.
 void Links::ForgetIdle(std::uint64_t now_ns) {
   const bool crowded = in_order_.size() - nodes() - far_nodes() > options_.nodes_max;
   const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
   std::erase_if(in_order_, [&](Peer* const peer) {
-    if (!IsUnused(*peer) || router_.HasWayTo(peer->link->peer().id)) {  // Somebody may be about to.
+    if (!IsUnused(*peer) || router_.HasRouteTo(peer->link->peer().id)) {
       peer->idle_since_ns = kNever;
       return false;
     }
@@ -265,7 +263,7 @@ bool Links::IsJoining(const NodeId& node) const {
   return std::ranges::any_of(joins_, [&](const UnderWay& join) { return join.peer == node; });
 }
 
-// By a join under way that this node has dialed, or has accepted.
+// Returns true if a pending join excludes this one.
 bool Links::Excluded(const NodeId& peer, const rail::RailPath& path, bool again,
                      bool as_dialer) const {
   return std::ranges::any_of(joins_, [&](const UnderWay& join) {
@@ -332,16 +330,16 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const rail:
   return Begin(*link, path, link->standing(), /*as_dialer=*/true, again);
 }
 
-// What `theirs` says was written after the verdict, so it is stale if something has
-// changed here since then that it does not know of.
+// `theirs` was written after the verdict. It is stale if this side has changed since then without the dialer
+// knowing.
 absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rail::RailPath& path,
                                                    const wire::Introduction& theirs, RailMark mark,
                                                    std::uint64_t now_ns, const Origin& from) {
   const absl::StatusOr<link::Link*> place = TakePlace(peer, path, from);
   if (!place.ok()) return place.status();
   link::Link* const link = *place;
-  link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
-  const bool again = !link->ContinuesWith(theirs);
+  link->Poll(now_ns);  // Notices that a restarted daemon has closed its former connections.
+  const bool again = !link->GoesOnWith(theirs);
   if (again) {
     absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
     if (!may.ok()) return may;
@@ -408,9 +406,9 @@ void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason
   }
 }
 
-// Circuits hand to the channels of neighbours, which therefore come after them.
-bool Links::SendRemaining() {
-  bool all_sent = true;
+// Circuits write to the channels of neighbours, so neighbours come second.
+bool Links::HandTheRest() {
+  bool all_handed = true;
   for (const bool direct : {false, true}) {
     for (Peer* const peer : in_order_) {
       if (peer->link->is_neighbour() == direct) all_sent = peer->link->SendRemaining() && all_sent;
@@ -461,7 +459,7 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const rail::RailPath& path, 
   for (Peer* const peer : in_order_) {
     if (!HasPlace(*peer)) continue;
     holders.push_back(peer);
-    // Who is about to join ends that first, or fails soon.
+    // A pending join completes or fails soon, so it keeps its place.
     const bool joins = IsJoining(peer->link->peer().id);
     places.push_back(
         {joins ? link::NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
@@ -472,7 +470,7 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const rail::RailPath& path, 
   return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
 }
 
-// Of a node that has one, and has not lost that over this path.
+// For a node that has a place and did not lose its rail over this path.
 bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
                                   const Origin& from) const {
   if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
@@ -480,7 +478,7 @@ bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
   std::size_t all = 0;
   std::size_t of_address = 0;
   for (const Peer* const one : in_order_) {
-    std::size_t connections = 0;  // Those of RDMA lie beside one of these.
+    std::size_t connections = 0;  // Side rails lie beside one of these.
     one->link->ForEachConnection([&](const rail::RailPath& at, const rail::Rail&) {
       connections += at.is_side_rail() ? 0 : 1;
     });
@@ -491,7 +489,7 @@ bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
          (!from.address.empty() && of_address >= ConnectionsOfAddressMax(options_.nodes_max));
 }
 
-// Only where no link is in use further up the stack: another may be lost by it, and forgotten.
+// Called only while no link is in use further up the stack: another may be lost and forgotten.
 absl::StatusOr<link::Link*> Links::TakePlace(const NodeId& node, const rail::RailPath& path,
                                              const Origin& from) {
   Peer* peer = PeerOf(node);
@@ -521,7 +519,7 @@ absl::StatusOr<link::Link*> Links::TakePlace(const NodeId& node, const rail::Rai
         LinkReason::kTooMany);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
-  // Further ones change nothing: else a node could move away from its address, and make room there.
+  // Only the first rail counts, so that a node cannot move to another address and free a place at this one.
   if (peer->link->direct_rails() == 0) {
     peer->address = from.address;
     peer->interface = path.local;
@@ -537,11 +535,11 @@ void Links::Prepare(const NodeId& node) {
   if (link::Link* const link = FindLink(node); link != nullptr) link->Prepare();
 }
 
-// Of those that are only remembered: first one to which no way leads, and that nobody here has wanted.
+// Prefers a node that no route leads to and that nothing here has asked for.
 bool Links::ForgetOldest() {
   Peer* oldest = nullptr;
   const auto rank = [this](const Peer& peer) {
-    return std::pair(router_.HasWayTo(peer.link->peer().id), peer.dialed_as);
+    return std::pair(router_.HasRouteTo(peer.link->peer().id), peer.dialed_as);
   };
   for (Peer* const peer : in_order_) {
     if (!IsUnused(*peer)) continue;
@@ -557,7 +555,7 @@ bool Links::ForgetOldest() {
 absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind) const {
   const bool of_address = kind == PlaceAnswer::Kind::kAddressFull;
   const char* const yields =
-      kind == PlaceAnswer::Kind::kYields ? "it yields its place to another node: " : "";
+      kind == PlaceAnswer::Kind::kYields ? "it gives up its place for another node: " : "";
   absl::Status status =
       rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
                            yields, TooManyText(of_address ? wire::VerdictCode::kTooManyOfAddress

@@ -15,7 +15,7 @@ std::size_t OnInterface(std::span<const PlaceHolder> holders, link::NodeClaim cl
   }));
 }
 
-// The newest one of that claim on the interface that has most of them.
+// The newest holder of the claim on the interface that has the most of them.
 std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, link::NodeClaim claim) {
   std::size_t who = 0;
   std::size_t most = 0;
@@ -36,7 +36,7 @@ std::size_t OfAddress(std::span<const PlaceHolder> holders, link::NodeClaim up_t
   }));
 }
 
-// The newest one of that claim at the address that has most of them, if that is more than its part.
+// The newest holder of the claim at the address with the most places, if that exceeds its share.
 std::optional<std::size_t> NewestOfCrowdedAddress(std::span<const PlaceHolder> holders,
                                                   link::NodeClaim claim, std::size_t part) {
   std::optional<std::size_t> who;
@@ -64,7 +64,7 @@ std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const 
   if (verdict == wire::VerdictCode::kTooManyOfAddress) {
     absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max), " or more of them of this address");
   } else if (verdict == wire::VerdictCode::kTooManyConnections) {
-    what = absl::StrCat("for a further cable there are too many connections ", here, ", ",
+    what = absl::StrCat("too many connections for a further cable ", here, ": ",
                         ConnectionsMax(nodes_max), ", or ", ConnectionsOfAddressMax(nodes_max),
                         " of this address");
   }

@@ -1,16 +1,15 @@
-// Which nodes have a place among this daemon's neighbours, where more want one than may have one. A holder
-// of the key may invent nodes, so one that is wanted here is never kept out by one that has only come. Who
-// yields, first of all those of the lowest claim:
+// Decides which nodes keep a place among this daemon's neighbours when more want one than the limit allows.
+// A key holder can invent nodes, so a node that is wanted here never loses to one that merely connected.
+// Lower claims yield first:
 //
-//   kComes  it has connected by itself
+//   kComes  it has connected
 //   kFound  a hello on one of this machine's interfaces has found it
 //   kNamed  the configuration names its address
-//   kInJob  a group with ranks of this machine has ranks there: yields to nobody
+//   kInJob  a group has ranks there and here: never yields
 //
-// README.md, Links, says who yields among those of one claim. While there are free places, one address may
-// have all.
+// README.md has the rules within one claim. While places are free, one address may take them all.
 //
-// Functions of their arguments. Thread: any. Memory: none.
+// Pure functions. Thread: any. Memory: none.
 #pragma once
 
 #include <cstddef>
@@ -23,40 +22,38 @@
 
 namespace mlxcomm::fabric {
 
-// Where a connection comes from, or leads to.
 struct ConnectionOrigin {
-  std::string address;                              // Of the other side, without the port.
-  link::NodeClaim claim = link::NodeClaim::kComes;  // By the address that was dialed.
+  std::string address;                              // The peer's, without the port.
+  link::NodeClaim claim = link::NodeClaim::kComes;  // Of the address that was dialed.
 };
 
 struct PlaceHolder {
   link::NodeClaim claim = link::NodeClaim::kComes;
   std::string address;    // Without the port.
-  std::string interface;  // Of this machine.
+  std::string interface;  // On this machine.
 };
 
 struct PlaceAnswer {
   enum class Kind : std::uint8_t { kFree, kYields, kFull, kAddressFull };
   Kind kind = Kind::kFree;
-  std::size_t who = 0;  // kYields: of the holders.
+  std::size_t who = 0;  // kYields: index into the holders.
 };
 
 // How many nodes one address may hold once all places are taken.
 inline constexpr std::size_t NodesOfAddressMax(std::size_t nodes_max) {
   return nodes_max / 4 < 8 ? 8 : nodes_max / 4;
 }
-// A node's first connection needs only the node's place; further ones, of one that is neither named nor in a
-// job, are made only while there are fewer than these in all, and of its address.
+// A node's first connection needs only the node's place. Further ones of a node that is neither configured
+// nor in a job are accepted only while there are fewer than this many in all, and from its address.
 inline constexpr std::size_t ConnectionsMax(std::size_t nodes_max) { return 2 * nodes_max; }
 inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
   return 2 * NodesOfAddressMax(nodes_max);
 }
 
-// Why a node or its connection is refused, in the words of both sides: what there is, where it is set, what
-// to do. `verdict`: kTooMany..; `here`: "here" for the side that refuses, "there" for the other.
+// Why a node or its connection is refused, which setting limits it, and the remedy. `verdict`: kTooMany..;
+// `here`: "here" on the side that refuses, "there" on the other.
 std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here);
 
-// kTooMany..
 bool IsTooMany(wire::VerdictCode verdict);
 
 // `holders`: oldest first, the newcomer not among them.

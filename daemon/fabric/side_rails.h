@@ -1,12 +1,10 @@
-// Side rails: rails of another transport beside the TCP connections to neighbours, over the same
-// cables. A transport that needs a connection for its set-up, and as a spare, makes its rails by
-// implementing this class in a folder of its own (rdma/rdma_rails.h). The fabric tells it of
-// connections, and it adds its rails to the links by Links::AddSideRail, each on the path of its
-// connection with its own transport (rail_path.h).
+// Side rails: rails of another transport beside the TCP connections to neighbours, over the same cables. A
+// transport implements this class in its own folder. The fabric reports connections to it; it adds its rails
+// with Links::AddRailBeside, each on its connection's path with its own transport (rail_path.h).
 //
 //   connection ─▶ OnConnection ─▶ set-up with the neighbour, over the channel ─▶ AddSideRail
 //
-// Owner: TcpFabric. Thread: the loop's; nothing here may wait. Time is an argument.
+// Owner: TcpFabric. Thread: the loop's; must not block. Time is an argument.
 #pragma once
 
 #include <array>
@@ -39,35 +37,35 @@ class SideRails {
 
   virtual ~SideRails() = default;
 
-  // A connection has become a rail.
+  // A connection that has become a rail.
   struct Connection {
     NodeId peer;
     rail::RailPath path;
-    std::array<std::uint8_t, 16> local{};  // Its address here: IPv6, or IPv4 mapped into it.
+    std::array<std::uint8_t, 16> local{};  // The local address: IPv6, or IPv4 mapped into it.
     bool encrypted = false;
-    ClusterKeyId key{};  // That both sides have proved to hold.
+    ClusterKeyId key{};  // Proved by both sides.
   };
   virtual void OnConnection(const Connection& connection) = 0;
-  // A message about a side rail to be made, valid only during the call, inside a callback of Links.
-  // Every transport gets all messages and leaves alone what is not its own (wire/rail_setup.h).
+  // A neighbour's message about a side rail, valid only during the call, inside a callback of Links. Every
+  // transport receives all messages and ignores those of others (wire/rail_setup.h).
   virtual void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) = 0;
-  // A rail to a neighbour has gone, of whatever transport. Inside a callback of Links.
+  // A rail to a neighbour has ended, of any transport. Inside a callback of Links.
   virtual void OnRailGone() = 0;
   virtual void OnInterfaceUp(std::uint64_t now_ns) = 0;
 
-  // As TcpFabric's.
+  // See TcpFabric.
   virtual void AddMemory(const rail::ClientMemory& memory) = 0;
   virtual void RemoveMemory(const std::byte* data) = 0;
 
-  // Not inside a callback of Links. How much there was to do; called in every turn of the loop that
-  // is awake, and at deadline_ns().
+  // Returns how much it did. Called in each turn of the awake loop and at deadline_ns(), never inside a
+  // callback of Links.
   virtual std::size_t Turn(std::uint64_t now_ns) = 0;
   virtual std::uint64_t deadline_ns() const = 0;
-  // Adds the transport's state, and to the links the side rails that there are not, and why.
+  // Adds the transport's state, and to each link the missing side rails with the reason.
   virtual void Describe(v1::NodeStatus& status) const = 0;
 };
 
-// Makes those of a fabric; all arguments outlive them. `bell` wakes the loop, from any thread.
+// Makes a fabric's side rails; all arguments outlive them. `bell` wakes the loop, from any thread.
 using SideRailsMaker = std::function<std::vector<std::unique_ptr<SideRails>>(
     const link::FabricOptions& options, Links& links, platform::Wakeup& bell)>;
 

@@ -57,7 +57,7 @@ std::string TextOf(const asio::ip::tcp::endpoint& endpoint) {
                                     : absl::StrCat(address, ":", endpoint.port());
 }
 
-// IPv6 as it is, IPv4 mapped.
+// IPv6 unchanged, IPv4 mapped.
 std::array<std::uint8_t, 16> BytesOf(const asio::ip::address& address) {
   return address.is_v6()
              ? address.to_v6().to_bytes()
@@ -66,21 +66,22 @@ std::array<std::uint8_t, 16> BytesOf(const asio::ip::address& address) {
 
 LinkReason ReasonOfError(const asio::error_code& error) {
   if (error == asio::error::host_unreachable) return LinkReason::kNoRouteToHost;
-  // The system has waited for it, and longer than this daemon would.
+  // The system's own timeout has passed, which is longer than this daemon's.
   return error == asio::error::timed_out ? LinkReason::kNoAnswer : LinkReason::kConnectFailed;
 }
 
-// A connection that lasted less is dialed again after the back-off, not at once: a pair
-// that cannot agree must not keep two nodes busy.
+// A connection that lasted less is dialed again only after the back-off, so that a pair that cannot agree
+// does not keep two nodes busy.
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
-// After this long another connection is tried, for twice as long. A system repeats a lost SYN after a second.
+// Dialing starts another attempt after this long, then after twice as long. (A lost SYN is repeated after 1
+// s.)
 constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
-// How long the orderly end waits until the rails have taken what is queued.
+// How long Stop() waits for the rails to take what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
-constexpr char kTooManyStrangers[] = "too many that have not proved the key";
+constexpr char kTooManyStrangers[] = "too many connections have not proved the key";
 constexpr char kTooManyUnintroduced[] =
-    "it has proved the key and has not introduced itself, and too many others wait";
+    "it has proved the key but not introduced itself, and too many others are waiting";
 
 }  // namespace
 
@@ -109,11 +110,11 @@ TcpFabric::TcpFabric(asio::io_context& io, link::FabricOptions options, Links& l
       tick_(io),
       links_(links) {
   if (side_rails) side_rails_ = side_rails(options_, links_, bell_);
-  TakeKeys();
+  CacheKeyIds();
 }
 
 TcpFabric::~TcpFabric() {
-  bell_watch_.release();  // The bell owns its descriptor, as the other does.
+  bell_watch_.release();  // Both descriptors have other owners.
   if (interfaces_watch_.is_open()) interfaces_watch_.release();
 }
 
@@ -132,7 +133,7 @@ absl::Status TcpFabric::Start() {
   return absl::OkStatus();
 }
 
-// With the first address; a daemon without neighbours has nothing to watch.
+// Called with the first address: a daemon without neighbours has nothing to watch.
 void TcpFabric::Activate() {
   if (std::exchange(active_, true)) return;
   WatchInterfaces();
@@ -147,7 +148,7 @@ absl::Status TcpFabric::Listen(const std::string& address) {
   const bool names_interface = split->host.find('%') != std::string::npos;
   if (!error && names_interface && ip.is_v6() && ip.to_v6().scope_id() == 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address, ": there is no such interface (ip link)"));
+        absl::StrCat("cannot listen on ", address, ": no such interface (check `ip link`)"));
   }
   auto listener = std::make_unique<Listener>(Listener{address, Tcp::acceptor(io_)});
   Tcp::acceptor* const acceptor = &listener->acceptor;
@@ -180,7 +181,7 @@ void TcpFabric::WatchInterfaces() {
   if (!interfaces_.has_value()) {
     absl::StatusOr<platform::InterfaceWatch> watch = platform::InterfaceWatch::Create();
     if (!watch.ok()) {
-      spdlog::warn("{}; a pulled cable is known when nothing has been heard for {} ms",
+      spdlog::warn("{}; a pulled cable is noticed only after {} ms of silence",
                    std::string(watch.status().message()),
                    options_.heartbeat_timeout_ns / 1'000'000);
       return;
@@ -239,7 +240,7 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   asio::error_code ignored;
   const Tcp::endpoint remote = socket.remote_endpoint(ignored);
   const std::string from = TextOf(remote);
-  socket.set_option(Tcp::no_delay(true), ignored);  // The hello, too, is small messages.
+  socket.set_option(Tcp::no_delay(true), ignored);  // The handshake is small messages, too.
   MakePlaceForStranger();
   Stranger stranger{socket, remote.address()};
   strangers_.push_back(&stranger);
@@ -261,7 +262,7 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
     stream = co_await Secure(socket, *proved);
     status = stream.status();
   }
-  // Who has proved the key and then is silent keeps a stranger's place, of which there are few.
+  // A silent peer that has proved the key still counts as a stranger.
   absl::StatusOr<wire::Introduction> theirs = wire::Introduction{};
   if (status.ok() && accepted && !stopped_ && !stranger.gave_way) {
     theirs = co_await ReceiveIntroduction(socket, **stream, *proved);
@@ -280,13 +281,13 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   } else if (status.ok() && accepted) {
     status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark, *theirs, origin);
   }
-  // A further cable, or want of something else here, is no node that was refused.
+  // Other refusals, such as of a further cable, do not count as a refused node.
   const bool reported_none = too_many && verdict != wire::VerdictCode::kTooManyConnections;
   if (reported_none) links_.CountRefused();
   if (reported_none || Links::IsNoPlace(status)) {
     ReportRefused(link::FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
   } else if (!status.ok() &&
-             rail::ReasonOf(status) != LinkReason::kSameId) {  // The link has said it.
+             rail::ReasonOf(status) != LinkReason::kSameId) {  // The link has logged it.
     spdlog::info("connection from {} failed: {}", from, std::string(status.message()));
   }
 }
@@ -367,7 +368,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const absl::Status joined =
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
   if (!joined.ok()) return joined;
-  if (IsTaken(key)) {
+  if (IsAccepted(key)) {
     std::erase_if(outdated_, [&](const Outdated& one) {
       return one.peer == proved.peer && one.path == proved.path;
     });
@@ -378,7 +379,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   return joined;
 }
 
-// With a little randomness, so that two nodes do not go on dialing each other at once.
+// Adds some randomness, so that two nodes do not keep dialing each other at once.
 asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
   const std::uint64_t delay_ns = dialer.delay_ns + rail::RandomNumber() % (dialer.delay_ns / 4 + 1);
   dialer.delay_ns = std::min(2 * dialer.delay_ns, options_.reconnect_delay_max_ns);
@@ -394,8 +395,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     if (IsLinked(dialer)) {
       dialer.detail.clear();
       dialer.reason = LinkReason::kNone;
-      // Another start of the daemon there, perhaps an upgrade: what its former connections came to says
-      // nothing of this one's.
+      // The daemon there was restarted: earlier failures say nothing about it.
       const std::uint64_t incarnation = links_.IncarnationOf(dialer.peer);
       if (std::exchange(dialer.incarnation, incarnation) != incarnation)
         dialer.delay_ns = options_.reconnect_delay_min_ns;
@@ -420,24 +420,23 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
       spdlog::info("{}: {}", dialer.address, dialer.detail);
       links_.Report({link::FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
     }
-    // A refusal after a reset: nobody is there any more.
+    // Refused after a reset: the daemon has stopped.
     if (dialer.known && absl::IsNotFound(status)) {
-      links_.OnGone(dialer.peer, "its daemon has ended");
+      links_.OnGone(dialer.peer, "its daemon has stopped");
     }
     co_await BackOff(dialer);
   }
   if (!stopped_) std::erase_if(dialers_, [&](const auto& one) { return one.get() == &dialer; });
 }
 
-// Names are looked up by a thread that all share, one after the other, and a name server that
-// is silent holds it for long. So what is an address already does not go there.
+// One shared thread resolves all names, and a silent name server blocks it. So numeric addresses skip it.
 asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric::Resolve(
     Dialer& dialer) {
   const HostAndPort to = *Split(dialer.address);
   asio::error_code error;
   const asio::ip::address address = asio::ip::make_address(to.host, error);
   const bool names_interface = to.host.find('%') != std::string::npos;
-  // Why an interface is not there, the system says better.
+  // If the interface does not exist, the resolver's error is the better one.
   if (!error && (!names_interface || (address.is_v6() && address.to_v6().scope_id() != 0))) {
     co_return std::vector{Tcp::endpoint(address, static_cast<std::uint16_t>(std::stoul(to.port)))};
   }
@@ -445,7 +444,7 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
                                   dialer.pause.async_wait(kTuple));
   if (resolved.index() == 1) {
-    co_return rail::WithReason(absl::UnavailableError("its name is not resolved in time"),
+    co_return rail::WithReason(absl::UnavailableError("its name was not resolved in time"),
                                LinkReason::kUnknownHost);
   }
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
@@ -457,7 +456,7 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
   co_return std::vector<Tcp::endpoint>(endpoints.begin(), endpoints.end());
 }
 
-// NOT_FOUND: the connection was refused.
+// Returns NOT_FOUND if the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
   asio::steady_timer& pause = dialer.pause;
   const auto deadline = asio::steady_timer::clock_type::now() +
@@ -498,8 +497,7 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
   co_return rail::WithReason(absl::UnavailableError(text), ReasonOfError(error));
 }
 
-// By the addresses at which it is the last that has answered: who has answered there before has no claim by
-// them any more.
+// Uses the addresses at which this node was the last to answer.
 void TcpFabric::UpdateClaims(const NodeId& node) {
   link::NodeClaim claim = link::NodeClaim::kComes;
   for (const auto& dialer : dialers_) {
@@ -510,7 +508,7 @@ void TcpFabric::UpdateClaims(const NodeId& node) {
   links_.SetDialedAs(node, claim);
 }
 
-// NOT_FOUND: the connection was refused.
+// Returns NOT_FOUND if the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   Tcp::socket socket(io_);
   dialer.waits = Dialer::Waits::kForAnswer;
@@ -524,7 +522,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (stopped_) co_return absl::AbortedError("stopping");
   if (proved->peer == options_.self.id) {
     co_return rail::WithReason(
-        absl::UnavailableError("this is this node itself, or one with the same node id"),
+        absl::UnavailableError("this address leads to this node, or to one with the same node id"),
         LinkReason::kOwnNode);
   }
   const NodeId former = dialer.known ? dialer.peer : proved->peer;
@@ -545,7 +543,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
       co_return rail::WithReason(absl::UnavailableError("it is stopping"),
                                  LinkReason::kPeerStopping);
     case wire::VerdictCode::kAlreadyLinked:
-      co_return rail::WithReason(absl::AbortedError("linked already"),
+      co_return rail::WithReason(absl::AbortedError("already linked"),
                                  LinkReason::kAnotherConnection);
     case wire::VerdictCode::kTooManyNodes:
     case wire::VerdictCode::kTooManyOfAddress:
@@ -560,7 +558,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   }
   asio::error_code ignored;
   const Links::Origin to{socket.remote_endpoint(ignored).address().to_string(), ClaimOf(dialer)};
-  // Before TLS is made for nothing; nor need it be asked again soon.
+  // Avoids a useless TLS handshake and further attempts soon.
   const wire::VerdictCode own = links_.Judge(proved->peer, proved->path, to);
   if (IsTooMany(own)) {
     if (own != wire::VerdictCode::kTooManyConnections && dialer.reason != LinkReason::kTooMany) {
@@ -583,7 +581,7 @@ asio::awaitable<void> TcpFabric::TickLoop() {
     const std::uint64_t now = platform::MonotonicNow();
     links_.OnTime(now);
     for (const auto& side : side_rails_) side->Turn(now);
-    if (now >= next_look_at_proofs_ns_) LookAtProofs(now);
+    if (now >= next_proof_check_ns_) CheckProofs(now);
     tick_ns_ = NextDeadline();
     tick_.expires_after(std::chrono::nanoseconds(tick_ns_ > now ? tick_ns_ - now : 1));
     co_await tick_.async_wait(kTuple);
@@ -603,8 +601,7 @@ std::size_t TcpFabric::Poll() {
   return count;
 }
 
-// Who has the address dials again. Other dialers go on waiting: a link that flaps must not
-// undo their back-off.
+// Wakes the dialer whose rail has gone. Others keep waiting: a flapping link must not undo their back-off.
 void TcpFabric::OnRailGone() {
   for (const auto& side : side_rails_) side->OnRailGone();
   for (const auto& dialer : dialers_) {
@@ -627,14 +624,13 @@ void TcpFabric::Stop() {
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
   interfaces_pause_.cancel();
-  watches_.Retire();  // From here on nobody is in the io_context to hear of a socket.
+  watches_.Retire();  // No handler runs from here on.
   SendTheRest();
   links_.FinishRails();
   links_.StopRails();
 }
 
-// What was said last, such as why this daemon ends, waits behind all else: time for the
-// rails to make room for it.
+// The last messages, such as why this daemon stops, are queued behind all others: give the rails time.
 void TcpFabric::SendTheRest() {
   const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
   links_.FlushAcknowledgements();

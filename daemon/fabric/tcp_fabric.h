@@ -1,11 +1,11 @@
-// The sockets of a node's links (link/links.h). Listens, dials, proves the key, makes rails of what has been
-// proved, and watches the machine's interfaces. See README.md, TcpFabric.
+// The sockets of a node's links. Listens, dials, proves the key, makes rails of proved connections, and
+// watches the machine's interfaces (README.md, TcpFabric).
 //
 //   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
 //   acceptor: prove, Judge ─▶ verdict ─▶ TLS ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
-// There is one connection for each path: two cables between two nodes are two addresses and two rails; two
-// addresses over one cable are one rail.
+// Each path has one connection: two cables between two nodes are two addresses and two rails; two addresses
+// over one cable are one rail.
 //
 // Owner: Daemon. Thread: the loop's. Memory: one coroutine for each address; at most strangers_max
 // unproved connections.
@@ -34,21 +34,21 @@ namespace mlxcomm::fabric {
 
 class TcpFabric final {
  public:
-  // Starts listening and dialing once the io_context runs. `links` outlives it but for its destructor,
-  // before which Stop() is called while the links are there, and the links go while it is there: their rails
-  // use what is here. `side_rails`, called once, makes the other transports' rails; empty: there
-  // are none. Errors: a listen address that cannot be parsed or bound, peers without a key.
+  // Starts listening and dialing once the io_context runs. `links` outlives it except for its destructor:
+  // call Stop() first, then destroy the links, whose rails use members of this object. `side_rails`, called
+  // once, makes the other transports' rails. Errors: a listen address that cannot be parsed or bound, peers
+  // without a key.
   static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
                                                            link::FabricOptions options,
                                                            Links& links,
                                                            const SideRailsMaker& side_rails = {});
   TcpFabric(asio::io_context& io, link::FabricOptions options, Links& links,
             const SideRailsMaker& side_rails = {});
-  // The io_context may not run after it, because coroutines of the fabric wait there.
+  // The io_context must not run after it: the fabric's coroutines are suspended there.
   ~TcpFabric();
 
-  // Much may be sent from this memory, as long as it is not removed: rails may then send from
-  // it without a copy. A rail that still reads it after that keeps its owner. By its address.
+  // Registers memory that much is sent from, so that rails may send from it without a copy. It is identified
+  // by its address. A rail that still reads it after its removal keeps its owner alive.
   void AddMemory(const rail::ClientMemory& memory) {
     for (const auto& side : side_rails_) side->AddMemory(memory);
   }
@@ -56,78 +56,76 @@ class TcpFabric final {
     for (const auto& side : side_rails_) side->RemoveMemory(data);
   }
 
-  // Rail events since the last call are handed to the links' listener. Returns how
-  // many. The loop calls it every turn while awake.
+  // Passes rail events since the last call to the links' listener and returns their number. Called in each
+  // turn of the awake loop.
   std::size_t Poll();
-  // As RingConsumer: announces that the loop will sleep in the io_context;
-  // false: something has come in between. While announced, rails wake it.
+  // Like RingConsumer: announces that the loop will sleep; returns false if something has arrived meanwhile.
+  // While announced, rails wake the loop.
   bool PrepareToSleep();
   void WakeUp() { links_.WakeUp(); }
 
-  // Addresses that come and go while the fabric runs, besides those of its options. They
-  // need the key. To remove one ends no rail that came of it.
-  // "[fe80::1%en2]:7470"; port 0: any. The port.
+  // Addresses that come and go at run time. They need the key. Removing one ends no rail.
+  // AddListener takes "[fe80::1%en2]:7470" (port 0: any) and returns the port.
   absl::StatusOr<std::uint16_t> AddListener(const std::string& address);
-  void RemoveListener(const std::string& address);  // As it was added.
+  void RemoveListener(const std::string& address);  // As passed to AddListener.
   absl::Status AddPeer(const std::string& address);
   void RemovePeer(const std::string& address);
 
-  // The links, what is still being dialed, and the state of the other transports.
+  // Adds the links, addresses that are being dialed, and the other transports' state.
   void Describe(v1::NodeStatus& status) const;
   std::uint64_t strangers_refused() const { return strangers_refused_; }
-  std::uint64_t stranger_refused_ns() const { return stranger_refused_ns_; }  // The last one.
-  // "127.0.0.1:40123" for each listening address, with the real port.
+  std::uint64_t stranger_refused_ns() const { return stranger_refused_ns_; }
+  // For example "127.0.0.1:40123", with the real port.
   std::vector<std::string> listening() const;
 
-  // From here on connections are proved with these. Those that are up and were proved with
-  // another are proved again meanwhile, or end within new_proof_timeout; no frame is lost by it.
+  // New connections are proved with these keys. Connections that were proved with another are proved again,
+  // or end within new_proof_timeout; no frame is lost.
   void SetKeys(const ClusterKeys& keys);
-  // Ids of those, the current one first; none where there are no peers.
+  // The current key's id first; empty if there are no peers.
   std::vector<std::string> key_ids() const;
 
-  // What the links report to their port (LinksPort).
+  // Forwarded from LinksPort.
   void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
     for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
   }
   void OnRailGone();
   void OnDeadlineChanged() { tick_.cancel(); }
 
-  // Orderly end: what is queued is sent, within a second, then neighbours learn of
-  // the end by the connection's; no new connections, no callbacks any more. Idempotent.
+  // Orderly stop: sends what is queued, within a second, then closes the connections. No callbacks follow.
+  // Idempotent.
   void Stop();
 
  private:
   using Tcp = asio::ip::tcp;
-  // One address, configured or added.
   struct Dialer {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
     std::string address;
     asio::steady_timer pause;
-    NodeId peer;  // Once known, as the path.
+    NodeId peer;  // Set once `known`, like the path.
     rail::RailPath path;
     bool known = false;
     enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
     Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
-    std::uint64_t incarnation = 0;  // Of the daemon that it was connected with last.
-    std::string detail;             // Why it is not connected, for people and for programs.
+    std::uint64_t incarnation = 0;  // Of the daemon that it was connected to last.
+    std::string detail;             // Why it is not connected.
     LinkReason reason = LinkReason::kNone;
-    bool added = false;    // Not of the options.
-    bool removed = false;  // Its loop ends, and with it the dialer.
+    bool added = false;    // By AddPeer.
+    bool removed = false;  // Its loop ends and deletes the dialer.
   };
   struct Listener {
     std::string address;
     Tcp::acceptor acceptor;
   };
 
-  // A rail that is to be proved again.
+  // A rail that must be proved again.
   struct Outdated {
     NodeId peer;
     rail::RailPath path;
     std::uint64_t since_ns = 0;
   };
 
-  // A connection that has not proved the key yet; in its Accept.
+  // A connection that has not proved the key yet; lives in its Accept.
   struct Stranger {
     Tcp::socket& socket;
     asio::ip::address address;
@@ -160,15 +158,15 @@ class TcpFabric final {
   bool HasRail(const Dialer& dialer) const {
     return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
   }
-  // By one that need not be proved again.
+  // True if it has a rail that need not be proved again.
   bool IsLinked(const Dialer& dialer) const {
     return HasRail(dialer) && !IsOutdated(dialer.peer, dialer.path);
   }
   // tcp_fabric_keys.cc
-  void TakeKeys();
-  bool IsTaken(const ClusterKeyId& key) const;
+  void CacheKeyIds();
+  bool IsAccepted(const ClusterKeyId& key) const;
   bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const;
-  void LookAtProofs(std::uint64_t now_ns);
+  void CheckProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
   void WatchBell();
   void WatchInterfaces();
@@ -184,17 +182,17 @@ class TcpFabric final {
   link::FabricOptions options_;
   platform::Wakeup bell_;
   asio::posix::stream_descriptor bell_watch_;
-  rail::SocketWatches watches_;  // Rails have some.
+  rail::SocketWatches watches_;
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
   asio::steady_timer interfaces_pause_;
-  std::vector<std::unique_ptr<Listener>> listeners_;  // A closed one until its loop has ended.
+  std::vector<std::unique_ptr<Listener>> listeners_;  // A closed one stays until its loop ends.
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
-  std::uint64_t tick_ns_ = 0;        // What it is set to; 0: it does not run.
-  std::vector<ClusterKeyId> taken_;  // Of the options' keys, newest first.
+  std::uint64_t tick_ns_ = 0;           // The timer's deadline; 0: not running.
+  std::vector<ClusterKeyId> accepted_;  // Ids of the options' keys, newest first.
   std::vector<Outdated> outdated_;
-  std::uint64_t next_look_at_proofs_ns_ = 0;
+  std::uint64_t next_proof_check_ns_ = 0;
   std::vector<Stranger*> strangers_;  // Oldest first.
   std::uint64_t strangers_refused_ = 0;
   std::uint64_t stranger_refused_ns_ = 0;
@@ -203,7 +201,7 @@ class TcpFabric final {
   bool active_ = false;
   bool stopped_ = false;
   Links& links_;
-  std::vector<std::unique_ptr<SideRails>> side_rails_;  // Their rails are the links'.
+  std::vector<std::unique_ptr<SideRails>> side_rails_;
 };
 
 }  // namespace mlxcomm::fabric

@@ -1,5 +1,4 @@
-// The half of TcpFabric for addresses that come and go while it runs, and what status shows of
-// them.
+// The part of TcpFabric for addresses that come and go at run time, and for status.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,7 +16,8 @@ namespace mlxcomm::fabric {
 absl::StatusOr<std::uint16_t> TcpFabric::AddListener(const std::string& address) {
   if (stopped_) return absl::AbortedError("stopping");
   if (!options_.keys.has_value()) {
-    return absl::FailedPreconditionError("to listen for peers needs the cluster's key");
+    return absl::FailedPreconditionError(
+        "listening for peers needs the cluster's key: set peers { key_file }");
   }
   if (const absl::Status status = Listen(address); !status.ok()) return status;
   Activate();
@@ -27,7 +27,7 @@ absl::StatusOr<std::uint16_t> TcpFabric::AddListener(const std::string& address)
   return endpoint.port();
 }
 
-// Its loop sees that it is closed, and takes it away.
+// The accept loop notices the closed socket and deletes the listener.
 void TcpFabric::RemoveListener(const std::string& address) {
   for (const auto& listener : listeners_) {
     asio::error_code ignored;
@@ -38,7 +38,8 @@ void TcpFabric::RemoveListener(const std::string& address) {
 absl::Status TcpFabric::AddPeer(const std::string& address) {
   if (stopped_) return absl::AbortedError("stopping");
   if (!options_.keys.has_value()) {
-    return absl::FailedPreconditionError("to dial peers needs the cluster's key");
+    return absl::FailedPreconditionError(
+        "dialing peers needs the cluster's key: set peers { key_file }");
   }
   const bool there = std::ranges::any_of(dialers_, [&](const auto& dialer) {
     return dialer->address == address && dialer->added && !dialer->removed;
@@ -51,7 +52,7 @@ absl::Status TcpFabric::AddPeer(const std::string& address) {
   return absl::OkStatus();
 }
 
-// What it waits for ends; its loop sees that it is removed, and takes it away.
+// Ends what the dialer waits for; its loop then deletes it.
 void TcpFabric::RemovePeer(const std::string& address) {
   for (const auto& dialer : dialers_) {
     if (dialer->address != address || !dialer->added) continue;
@@ -75,7 +76,7 @@ void TcpFabric::Describe(v1::NodeStatus& status) const {
       link.set_detail(dialer->detail);
       continue;
     }
-    // A cable of a link that is up over others, or in grace.
+    // A missing rail of a known link.
     v1::RailStatus& rail = *known->add_rails();
     rail.set_transport(v1::Transport::tcp);
     rail.set_state(v1::RailState::down);

@@ -1,5 +1,4 @@
-// The half of TcpFabric for who may stay: strangers, which have not proved the key, and connections
-// that were proved with a key which is being changed.
+// The part of TcpFabric for strangers and for changes of the cluster's key.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,32 +10,32 @@
 
 namespace mlxcomm::fabric {
 
-// Kept, for to derive them takes memory, and rails are looked at now and then.
-void TcpFabric::TakeKeys() {
-  taken_.clear();
+// Cached, because deriving an id takes memory.
+void TcpFabric::CacheKeyIds() {
+  accepted_.clear();
   if (!options_.keys.has_value()) return;
-  taken_.push_back(options_.keys->current.id());
-  if (options_.keys->previous.has_value()) taken_.push_back(options_.keys->previous->id());
+  accepted_.push_back(options_.keys->current.id());
+  if (options_.keys->previous.has_value()) accepted_.push_back(options_.keys->previous->id());
 }
 
-// A dialer that was refused for the old keys tries again at once.
+// A dialer that was refused for the old keys retries at once.
 void TcpFabric::SetKeys(const ClusterKeys& keys) {
   options_.keys = keys;
-  TakeKeys();
+  CacheKeyIds();
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kInBackOff) dialer->pause.cancel();
   }
-  LookAtProofs(platform::MonotonicNow());
+  CheckProofs(platform::MonotonicNow());
 }
 
 std::vector<std::string> TcpFabric::key_ids() const {
   std::vector<std::string> ids;
-  for (const ClusterKeyId& key : taken_) ids.push_back(KeyIdText(key));
+  for (const ClusterKeyId& key : accepted_) ids.push_back(KeyIdText(key));
   return ids;
 }
 
-bool TcpFabric::IsTaken(const ClusterKeyId& key) const {
-  return std::ranges::find(taken_, key) != taken_.end();
+bool TcpFabric::IsAccepted(const ClusterKeyId& key) const {
+  return std::ranges::find(accepted_, key) != accepted_.end();
 }
 
 bool TcpFabric::IsOutdated(const NodeId& peer, const rail::RailPath& path) const {
@@ -44,27 +43,26 @@ bool TcpFabric::IsOutdated(const NodeId& peer, const rail::RailPath& path) const
       outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
 
-// Finds the rails that are to be proved again, of which some may have been proved while the keys
-// were being replaced; asks, dials, and gives up those for which it takes too long.
-void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
-  next_look_at_proofs_ns_ = now_ns + options_.heartbeat_interval_ns;
+// Finds the rails that must be proved again. Requests new proofs and gives up rails that take too long.
+void TcpFabric::CheckProofs(std::uint64_t now_ns) {
+  next_proof_check_ns_ = now_ns + options_.heartbeat_interval_ns;
   if (stopped_) return;
   std::vector<Outdated> found;
   std::vector<Outdated> too_old;
   links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
-    const bool is_taken = IsTaken(rail.proved_with());
-    if (is_taken && !rail.is_asked_for_new_proof()) return;
+    const bool is_accepted = IsAccepted(rail.proved_with());
+    if (is_accepted && !rail.is_asked_for_new_proof()) return;
     Outdated& one = found.emplace_back(Outdated{peer, path, now_ns});
     for (const Outdated& before : outdated_) {
       if (before.peer == peer && before.path == path) one.since_ns = before.since_ns;
     }
-    if (is_taken) return;  // Here it may stay; the other side will have its way.
+    if (is_accepted) return;  // Only the peer wants a new proof, and it enforces that.
     rail.AskForNewProof();
     if (now_ns - one.since_ns >= options_.new_proof_timeout_ns) too_old.push_back(one);
   });
   outdated_ = std::move(found);
   for (const Outdated& one : too_old) {
-    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer taken",
+    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer accepted",
                       LinkReason::kKeyRetired, now_ns);
   }
   for (const auto& dialer : dialers_) {
@@ -92,7 +90,7 @@ void TcpFabric::ReportRefused(link::FabricNotice::Kind kind, const std::string& 
   }
 }
 
-// One host that opens many makes only its own go.
+// Closes the oldest stranger of the address that has the most.
 void TcpFabric::MakePlaceForStranger() {
   if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
   const auto held_by = [this](const asio::ip::address& address) {
@@ -105,7 +103,7 @@ void TcpFabric::MakePlaceForStranger() {
   strangers_.erase(goes);
   stranger.gave_way = true;
   asio::error_code ignored;
-  stranger.socket.close(ignored);  // Its Accept goes on from there.
+  stranger.socket.close(ignored);  // Its Accept continues from there.
 }
 
 }  // namespace mlxcomm::fabric

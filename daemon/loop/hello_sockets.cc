@@ -30,10 +30,10 @@ void HelloSockets::Start() {
     interfaces_watch_.assign(interfaces_->descriptor());
     WatchInterfaces();
   } else {
-    spdlog::warn("{}; interfaces are looked at every {} s", std::string(watch.status().message()),
-                 kLookAgainNs / 1'000'000'000);
+    spdlog::warn("{}; interfaces are checked every {} s", std::string(watch.status().message()),
+                 kRefreshNs / 1'000'000'000);
   }
-  Look();
+  Refresh();
   SetTimer();
 }
 
@@ -49,7 +49,7 @@ void HelloSockets::WatchInterfaces() {
                                [this](const asio::error_code& error) {
                                  if (error || stopped_) return;
                                  interfaces_->Read();
-                                 Look();
+                                 Refresh();
                                  SetTimer();
                                  interfaces_pause_.expires_after(platform::InterfaceWatch::kPause);
                                  interfaces_pause_.async_wait([this](const asio::error_code& over) {
@@ -58,17 +58,17 @@ void HelloSockets::WatchInterfaces() {
                                });
 }
 
-// Makes of the interfaces that there are now what should be open.
-void HelloSockets::Look() {
+// Opens and closes sockets to match the present interfaces.
+void HelloSockets::Refresh() {
   const std::uint64_t now = platform::MonotonicNow();
-  next_look_ns_ = now + kLookAgainNs;
+  next_refresh_ns_ = now + kRefreshNs;
   const absl::StatusOr<std::vector<platform::NetworkInterface>> all = platform::ListInterfaces();
   if (!all.ok()) {
     if (!std::exchange(reported_blind_, true)) {
-      spdlog::error("{}: no neighbour is looked for until they can be",
+      spdlog::error("{}: discovery of neighbours is suspended",
                     std::string(all.status().message()));
     }
-    next_look_ns_ = now + kTryAgainNs;
+    next_refresh_ns_ = now + kRetryNs;
     return;
   }
   reported_blind_ = false;
@@ -102,11 +102,11 @@ void HelloSockets::Look() {
     const absl::Status opened = Open(place);
     if (opened.ok()) continue;
     left_out_[name] = {v1::DiscoveryReason::not_opened, std::string(opened.message())};
-    next_look_ns_ = now + kTryAgainNs;
+    next_refresh_ns_ = now + kRetryNs;
   }
 }
 
-// The port of the hellos' number, where nobody has it: a firewall needs one rule. Otherwise any.
+// Prefers the port number of the hellos, so that a firewall needs one rule.
 absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::string& address) {
   absl::Status why;
   for (const std::uint16_t port : {options_.port, std::uint16_t{0}}) {
@@ -161,7 +161,7 @@ void HelloSockets::WatchSocket(const std::string& interface) {
 }
 
 void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t now_ns) {
-  // One byte more than a hello has, so that a longer one is seen to be none.
+  // One byte more than a hello, to detect longer datagrams.
   std::array<std::uint8_t, sizeof(wire::DiscoveryHello) + 1> bytes;
   std::uint32_t read = 0;
   for (; read < kReadAtOnce; ++read) {
@@ -188,7 +188,7 @@ void HelloSockets::WakeRested(std::uint64_t now_ns) {
 
 void HelloSockets::SetTimer() {
   if (stopped_) return;
-  std::uint64_t next = next_look_ns_;
+  std::uint64_t next = next_refresh_ns_;
   for (const auto& [name, port] : ports_) {
     if (port->rests_until_ns != 0) next = std::min(next, port->rests_until_ns);
   }
@@ -205,11 +205,11 @@ void HelloSockets::OnTimer() {
   timer_ns_ = cluster::Discovery::kNever;
   const std::uint64_t now = platform::MonotonicNow();
   WakeRested(now);
-  if (now >= next_look_ns_) Look();
+  if (now >= next_refresh_ns_) Refresh();
   SetTimer();
 }
 
-// May be called while the interface is being opened, and after it has gone.
+// May be called while the interface is being opened, and after it is gone.
 void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello& hello) {
   const auto found = ports_.find(interface);
   if (found == ports_.end()) return;

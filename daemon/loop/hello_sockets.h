@@ -1,14 +1,15 @@
-// The sockets of discovery (cluster/discovery.h, which the node has): a multicast socket and a listening
-// address on each interface that may be used.
+// The sockets of discovery (cluster/discovery.h): a multicast socket and a listening address on each usable
+// interface.
 //
-//   interfaces change ─▶ look ─▶ open: listen at the link-local address, multicast socket ─▶ node
-//                                └ cannot (an address of just now) ─▶ again in 250 ms
+//   interfaces change ─▶ refresh ─▶ open: listen at the link-local address, multicast socket ─▶ node
+//                                   └ fails (a new address) ─▶ again in 250 ms
 //   datagrams ─▶ node ─▶ hellos out
 //
-// At most kReadAtOnce datagrams are read at a time. An interface on which they come often then rests, so
-// that payload moves, and all together read at most 128,000 a second. Others wait in the kernel's buffer.
+// At most kReadAtOnce datagrams are read at a time. An interface that receives them often then rests, so that
+// payload moves; all interfaces together read at most 128,000 a second. The rest stays in the kernel's
+// buffer.
 //
-// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets an interface.
+// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets for each interface.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,12 @@
 namespace mlxcomm {
 
 struct HelloSocketOptions {
-  std::vector<std::string> interfaces;  // Patterns; none: as WhyNotUsed has it.
+  std::vector<std::string> interfaces;  // Patterns; empty: WhyNotUsed decides.
   std::uint16_t port = 7470;
 };
 
 class HelloSockets final {
  public:
-  // The others outlive it.
   HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric,
                node::Node& node)
       : io_(io),
@@ -53,19 +53,20 @@ class HelloSockets final {
   ~HelloSockets();
 
   void Start();
-  void Stop();  // No hellos any more; the fabric keeps what it has. Idempotent.
+  void Stop();  // Ends the hellos; the fabric keeps its connections. Idempotent.
 
-  // Inside the node's calls: an interface that has gone sends nothing.
+  // Called inside the node's calls. Does nothing if the interface is gone.
   void Send(const std::string& interface, const wire::DiscoveryHello& hello);
   void Describe(v1::DiscoveryStatus& status) const;
 
  private:
   static constexpr std::uint32_t kReadAtOnce = 64;
-  static constexpr std::uint64_t kRestNs = 500'000;  // For each that rests.
+  static constexpr std::uint64_t kRestNs =
+      500'000;  // Multiplied by the number of resting interfaces.
   static constexpr std::uint64_t kSeldomNs = 5'000'000;
-  static constexpr std::uint64_t kTryAgainNs = 250'000'000;
-  // Where the system tells of no changes, and to be sure.
-  static constexpr std::uint64_t kLookAgainNs = 30'000'000'000;
+  static constexpr std::uint64_t kRetryNs = 250'000'000;
+  // Also catches changes that the system did not report.
+  static constexpr std::uint64_t kRefreshNs = 30'000'000'000;
 
   struct Port {
     Port(asio::io_context& io, platform::MulticastSocket opened)
@@ -73,15 +74,15 @@ class HelloSockets final {
     ~Port() { watch.release(); }  // The socket owns the descriptor.
     platform::MulticastSocket socket;
     asio::posix::stream_descriptor watch;
-    std::uint64_t number = 0;  // Which opening this is.
+    std::uint64_t number = 0;  // Distinguishes ports that were opened for one name.
     platform::MulticastSocket::Place place;
-    std::string listening;  // As it was added to the fabric.
+    std::string listening;  // As passed to the fabric.
     std::uint64_t read_ns = 0;
-    std::uint64_t rests_until_ns = 0;  // 0: it does not rest.
-    cluster::InterfaceFault fault;     // Why nothing could be sent.
+    std::uint64_t rests_until_ns = 0;  // 0: not resting.
+    cluster::InterfaceFault fault;     // Why sending failed.
   };
 
-  void Look();
+  void Refresh();
   void WatchInterfaces();
   absl::Status Open(const platform::MulticastSocket::Place& place);
   void Close(const std::string& interface);
@@ -101,12 +102,12 @@ class HelloSockets final {
   asio::posix::stream_descriptor interfaces_watch_;
   asio::steady_timer interfaces_pause_;
   asio::steady_timer timer_;
-  std::uint64_t timer_ns_ = cluster::Discovery::kNever;  // What it is set to.
-  std::uint64_t next_look_ns_ = 0;
-  bool reported_blind_ = false;  // That the interfaces cannot be listed.
+  std::uint64_t timer_ns_ = cluster::Discovery::kNever;
+  std::uint64_t next_refresh_ns_ = 0;
+  bool reported_blind_ = false;  // The failure to list interfaces was reported.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
-  std::map<std::string, cluster::InterfaceFault> left_out_;  // Interfaces, and why.
+  std::map<std::string, cluster::InterfaceFault> left_out_;  // Unused interfaces.
   bool stopped_ = false;
 };
 

@@ -25,7 +25,7 @@
 namespace mlxcomm {
 namespace {
 
-// With memory of its own, because it is set again while the loop sleeps, outside of handlers.
+// Uses handler memory, because it is also set outside of handlers.
 struct Alarm : platform::UsesHandlerMemory {
   std::uint64_t& armed_ns;
 
@@ -35,10 +35,10 @@ struct Alarm : platform::UsesHandlerMemory {
   }
 };
 
-// While the loop is awake, events of the io_context (calls, ends of processes, timers, sockets of rails that
-// were quiet) can wait this long: polling the system costs more than a turn without it.
+// While awake, the loop polls the io_context (calls, timers, exits, quiet sockets) at this interval: the
+// system call costs more than the rest of a turn.
 constexpr std::uint64_t kIoIntervalNs = 20'000;
-// What the last group has left is kept for so long, for the next one.
+// The last group's scratch memory is kept this long for the next group.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
 constexpr std::chrono::seconds kHandOverTimeout{10};
 
@@ -49,8 +49,8 @@ MemoryRelease::~MemoryRelease() {
 }
 
 void MemoryRelease::Start() {
-  if (asked_.fetch_add(1) > 0) return;     // The thread that runs will see it.
-  if (thread_.joinable()) thread_.join();  // It has come to its end.
+  if (asked_.fetch_add(1) > 0) return;     // The running thread will see it.
+  if (thread_.joinable()) thread_.join();  // It has ended.
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error&) {
@@ -79,7 +79,7 @@ Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& re
 Loop::~Loop() {
   StopWorkers();
   bell_watch_.release();
-  if (looking_.joinable()) looking_.join();
+  if (examining_.joinable()) examining_.join();
 }
 
 void Loop::Join(const Parts& parts) {
@@ -105,7 +105,7 @@ void Loop::WatchBell() {
 }
 
 void Loop::Run() {
-  platform::ServeWhoWaits();
+  platform::RaiseThreadPriority();
   queue::AdaptiveSpin spin(options_.scheduling.waiting);
   while (!stop_.load(std::memory_order_acquire)) {
     now_ns_ = platform::MonotonicNow();
@@ -120,12 +120,12 @@ void Loop::Run() {
   }
 }
 
-// One look at everything. False: there was nothing to do.
+// Polls everything once. Returns false if there was nothing to do.
 bool Loop::Turn() {
   node_->AdvanceTo(now_ns_);
   std::size_t count = 0;
-  // Not counted as found work: work for operations is seen below. The rest (timers, signs of life) is not
-  // worth spinning for; an idle daemon would learn to spin from it, which was its main cost.
+  // Not counted: work for operations is found below, and timers and heartbeats are not worth spinning for. An
+  // idle daemon would otherwise learn to spin.
   if (now_ns_ - io_polled_ns_ >= kIoIntervalNs) {
     io_polled_ns_ = now_ns_;
     io_.poll();
@@ -140,13 +140,13 @@ bool Loop::Turn() {
   done_work_.clear();
   if (node_->EndTurn()) ++count;
   if (options_.ends_with_last_client) CheckUsefulness();
-  if (leaving_ != Leaving::kNo) LookWhetherToLeave();
-  GiveBackMemory();
+  if (leaving_ != Leaving::kNo) CheckWhetherToLeave();
+  ReleaseFreeMemory();
   return count > 0;
 }
 
-// Operations come again with the next job at the earliest, and the allocator's pages would stay as they are.
-void Loop::GiveBackMemory() {
+// The next operations come with the next job at the earliest, and the allocator would keep the pages.
+void Loop::ReleaseFreeMemory() {
   if (release_due_ns_ <= now_ns_) {
     release_due_ns_ = collective::kNever;
     scratch_->ExpectNoMore();
@@ -159,8 +159,8 @@ void Loop::Sleep() {
   const bool may_sleep = intake_->PrepareToSleep();
   const bool fabric_too = may_sleep && fabric_->PrepareToSleep();
   if (fabric_too && workers_->PrepareToSleep()) {
-    // Setting the timer again would itself wake this thread (the old wait is cancelled), so it is left alone
-    // unless the deadline is now earlier.
+    // Setting the timer cancels the old wait, which wakes this thread. So it is only moved to an earlier
+    // time.
     const std::uint64_t deadline = NextDeadline();
     if (deadline < armed_ns_) {
       timer_.expires_after(std::chrono::nanoseconds(deadline > now_ns_ ? deadline - now_ns_ : 1));
@@ -170,7 +170,7 @@ void Loop::Sleep() {
     io_.restart();
     io_.run_one();
     ++wakeups_;
-    // Whatever woke the loop, work that waits in the queues is worth more than another poll of the system.
+    // Queued work is more urgent than another poll of the system.
     io_polled_ns_ = platform::MonotonicNow();
     workers_->WakeUp();
   }
@@ -193,29 +193,29 @@ void Loop::CheckUsefulness() {
   const bool is_useful = clients_seen_ == 0 || !clients_.empty() || !launchers_.empty();
   if (is_useful) useless_since_ns_ = collective::kNever;
   if (!nobody_came && is_useful) return;
-  // The launcher looks for this daemon now and then, and has to find it to learn how the job went.
+  // Lingers, so that the launcher can still ask how the job ended.
   useless_since_ns_ = std::min(useless_since_ns_, now_ns_);
   if (!nobody_came && now_ns_ < useless_since_ns_ + kLingerNs) return;
-  options_.ends_with_last_client = false;  // Once.
+  options_.ends_with_last_client = false;  // Do this once.
   if (options_.on_useless) options_.on_useless();
 }
 
 void Loop::LeaveWhenIdle(NextProgram next, std::function<void()> on_idle) {
   asio::post(io_, [this, next = std::move(next), on_idle = std::move(on_idle)] {
-    if (const absl::Status fits = CheckNext(next); !fits.ok()) return ServeOn(fits);
+    if (const absl::Status fits = CheckNext(next); !fits.ok()) return KeepServing(fits);
     ++restarts_asked_;
     next_refused_.clear();
-    next_taken_back_ = false;
+    next_cancelled_ = false;
     release_of_next_ = next.release;
     on_idle_ = on_idle;
     if (leaving_ == Leaving::kNo) leaving_ = Leaving::kWhenIdle;
-    spdlog::info("mlxcommd {} takes over once no client is left; there are {}", release_of_next_,
+    spdlog::info("mlxcommd {} takes over once no client is left; now {}", release_of_next_,
                  clients_.size());
   });
 }
 
-// Clients' operations are groups', which end after them.
-void Loop::LookWhetherToLeave() {
+// Groups may outlive their clients for a moment.
+void Loop::CheckWhetherToLeave() {
   const bool is_idle = clients_.empty() && groups_left_ == 0;
   if (leaving_ == Leaving::kWhenIdle && is_idle) {
     intake_->Rest();
@@ -233,21 +233,21 @@ void Loop::LookWhetherToLeave() {
 
 void Loop::RefuseHandOver(const absl::Status& why) {
   asio::post(io_, [this, why] {
-    if (leaving_ == Leaving::kReady) ServeOn(why);
+    if (leaving_ == Leaving::kReady) KeepServing(why);
   });
 }
 
 void Loop::RefuseNext(const absl::Status& why) {
-  asio::post(io_, [this, why] { ServeOn(why); });
+  asio::post(io_, [this, why] { KeepServing(why); });
 }
 
-void Loop::ServeOn(const absl::Status& why) {
+void Loop::KeepServing(const absl::Status& why) {
   ++restarts_asked_;
-  next_taken_back_ = false;
+  next_cancelled_ = false;
   next_refused_ = std::string(why.message());
   next_refused_ns_ = platform::MonotonicNow();
   release_of_next_.clear();
-  spdlog::warn("SIGUSR2: no restart: {}", next_refused_);
+  spdlog::warn("SIGUSR2: restart refused: {}", next_refused_);
   OnEvent({.kind = "restart_refused",
            .severity = record::EventSeverity::kWarning,
            .object = "program",
@@ -259,15 +259,15 @@ void Loop::Stay() {
   if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
 }
 
-void Loop::TakeBackNext() {
+void Loop::CancelNext() {
   asio::post(io_, [this] {
     if (leaving_ == Leaving::kNo && next_refused_.empty()) return;
-    next_taken_back_ = true;
+    next_cancelled_ = true;
     if (next_refused_.empty()) {
-      spdlog::info("mlxcommd {} does not take over: that was taken back", release_of_next_);
+      spdlog::info("mlxcommd {} does not take over: the restart was cancelled", release_of_next_);
     } else {
-      spdlog::info("the restart that was refused was taken back");
-      next_refused_.clear();  // Nobody has to fix what it was refused for.
+      spdlog::info("cancelled the refused restart");
+      next_refused_.clear();
     }
     Stay();
   });
@@ -276,7 +276,7 @@ void Loop::TakeBackNext() {
 absl::StatusOr<intake::ListenSocket> Loop::HandOver(const NextProgram& next) {
   struct Request {
     std::promise<absl::StatusOr<intake::ListenSocket>> listen_socket;
-    std::atomic<bool> is_over{false};  // The loop has it, or it was given up.
+    std::atomic<bool> is_over{false};  // The loop has answered, or the caller gave up.
   };
   const auto request = std::make_shared<Request>();
   asio::post(io_, [this, next, request] {
@@ -287,7 +287,7 @@ absl::StatusOr<intake::ListenSocket> Loop::HandOver(const NextProgram& next) {
   });
   std::future<absl::StatusOr<intake::ListenSocket>> listen_socket =
       request->listen_socket.get_future();
-  // The caller takes signals: a loop that stands still must not keep it from them.
+  // The caller handles signals, so a hung loop must not block it.
   const bool late = listen_socket.wait_for(kHandOverTimeout) == std::future_status::timeout;
   if (late && !request->is_over.exchange(true)) {
     return absl::DeadlineExceededError("the daemon's loop did not answer within 10 s");
@@ -295,7 +295,7 @@ absl::StatusOr<intake::ListenSocket> Loop::HandOver(const NextProgram& next) {
   return listen_socket.get();
 }
 
-// Links must come back: with each neighbour as it is now.
+// All links must come back, so each neighbour needs a common version.
 absl::Status Loop::CheckNext(const NextProgram& next) const {
   absl::Status fits;
   node_->links().ForEach([&](const link::Link& link) {
@@ -304,8 +304,8 @@ absl::Status Loop::CheckNext(const NextProgram& next) const {
       if (theirs.newest == 0 || wire::CommonVersion(next.versions, theirs)) return;
       const std::string peer = node_->links().NameOf(link.peer().id);
       fits = absl::FailedPreconditionError(absl::StrCat(
-          "mlxcommd ", next.release, " speaks version ", wire::TextOf(next.versions),
-          " of the protocol, and ", peer, " version ", wire::TextOf(theirs), ": upgrade ", peer,
+          "mlxcommd ", next.release, " speaks protocol version ", wire::TextOf(next.versions),
+          ", and ", peer, " version ", wire::TextOf(theirs), ": upgrade ", peer,
           " first, or to a release in between; or end all jobs and restart the ",
           "service on all nodes (mlxcommctl service restart --force)"));
     });
@@ -329,14 +329,14 @@ bool Loop::Drain(std::uint64_t timeout_ns) {
   const auto none_left = [this] { return groups_left_ == 0; };
   if (groups_changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), none_left)) return true;
   asio::post(io_, [this] { node_->FailAll(Stopping()); });
-  // Long enough for the last answers; processes that never leave are left behind.
+  // Time for the last answers; processes that never leave are abandoned.
   groups_changed_.wait_for(lock, std::chrono::milliseconds(300), none_left);
   return false;
 }
 
 void Loop::AnswerOpenCalls() {
   const Failure stopping{FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"};
-  node_->RefuseNew(stopping, 0);  // Before the calls that are still on their way.
+  node_->RefuseNew(stopping, 0);  // Before the calls that are still queued.
   io_.restart();
   io_.poll();
   node_->AnswerOpenCalls(stopping);
@@ -353,7 +353,7 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
     fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
                         [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
   }
-  Report(client, "process_attached", "has attached");
+  Report(client, "process_attached", "attached");
 }
 
 void Loop::Report(const Client& client, const char* kind, std::string text) {
@@ -366,10 +366,10 @@ void Loop::Report(const Client& client, const char* kind, std::string text) {
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   const std::string text(why.message());
   if (const auto client = clients_.find(session); client != clients_.end()) {
-    std::string reported = absl::StrCat("has gone: ", text);
+    std::string reported = absl::StrCat("left: ", text);
     const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
     if (copied.results > 0) {
-      absl::StrAppend(&reported, "; it says that it copied ", copied.results, " results (",
+      absl::StrAppend(&reported, "; it reported that it copied ", copied.results, " results (",
                       copied.bytes, " bytes) out of shared memory, in ",
                       copied.nanoseconds / 1'000'000, " ms");
     }
@@ -398,26 +398,26 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
 std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
                           const std::vector<intake::SessionId>& sessions) {
   if (!options_.ranks_meet) return nullptr;
-  // All may write to it. Where one job may have processes of several accounts, they trust no memory
-  // of each other.
+  // All ranks may write to it, and processes of different accounts do not trust each other's memory.
   if (!intake_->AreOfOneAccount(sessions)) return nullptr;
   auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
   if (!segment.ok()) {
-    spdlog::warn("group {} has no page, so its ranks do not meet by themselves: {}", group,
-                 std::string(segment.status().message()));
+    spdlog::warn(
+        "group {} has no shared page, so its ranks use the daemon for small operations: {}", group,
+        std::string(segment.status().message()));
     return nullptr;
   }
   return pages_.insert_or_assign(group, *std::move(segment)).first->second.data();
 }
 
-// A client that does not get it never says that it is ready, and the page stays closed.
+// A client that does not receive it never reports ready, and the page stays unused.
 void Loop::GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
   platform::SharedSegment& page = found->second;
   for (const intake::SessionId session : sessions) {
     if (!intake_->PassDescriptor(session, page.descriptor())) {
-      spdlog::info("group {}: a rank did not take the page on which its ranks could meet", group);
+      spdlog::info("group {}: a rank did not accept the shared page for small operations", group);
     }
   }
   page.CloseDescriptor();
@@ -456,7 +456,7 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
     if (!next_refused_.empty())
       restart.set_refused_ms_ago(node::MsBetween(next_refused_ns_, now_ns));
     restart.set_release(release_of_next_);
-    restart.set_taken_back(next_taken_back_);
+    restart.set_taken_back(next_cancelled_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
   }
   const fabric::Links& links = node_->links();
@@ -481,17 +481,17 @@ node::NodePort::Clocks Loop::ReadClocks() const {
   return {platform::MonotonicNow(), platform::UnixNow()};
 }
 
-// The node asks again only when it has been answered, so there is at most one thread.
+// The node asks again only after an answer, so at most one thread runs.
 void Loop::CheckSystem() {
-  if (looking_.joinable()) looking_.join();
-  const auto look = [this] {
+  if (examining_.joinable()) examining_.join();
+  const auto examine = [this] {
     asio::post(
         io_, [this, seen = ExamineSystem()]() mutable { node_->OnSystemChecked(std::move(seen)); });
   };
   try {
-    looking_ = std::thread(look);
-  } catch (const std::system_error&) {  // No thread can be started: here, in the same time.
-    look();
+    examining_ = std::thread(examine);
+  } catch (const std::system_error&) {  // No thread can be started, so it runs here.
+    examine();
   }
 }
 
@@ -502,7 +502,7 @@ void Loop::SendHello(const std::string& interface, const wire::DiscoveryHello& h
 void Loop::Dial(const std::string& address) {
   spdlog::info("found a neighbour at {}", address);
   if (const absl::Status added = fabric_->AddPeer(address); !added.ok()) {
-    spdlog::warn("{} is not dialed: {}", address, std::string(added.message()));
+    spdlog::warn("cannot dial {}: {}", address, std::string(added.message()));
   }
 }
 

@@ -1,13 +1,12 @@
-// The loop: one thread that drives the node (node/node.h), with all that the node needs of the machine: the
-// io_context, queues in shared memory, sockets, workers, the clock.
+// The loop: one thread that drives the node (node/node.h), with everything that the node needs of the
+// machine: the io_context, queues in shared memory, sockets, workers, the clock.
 //
 //   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ actions until none is left
-//   nothing to do: a piece of the workers' work; else it spins for a time that is bounded and learnt
-//   (adaptive_spin.h), then sleeps in the io_context
+//   nothing to do: help the workers; otherwise spin for a learnt, bounded time (adaptive_spin.h), then sleep
 //
-// Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before
-// Run or after it. Memory: one more thread while the machine is examined for doctor, and one while freed
-// memory is given back.
+// Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before Run
+// or after it. Memory: one more thread while doctor examines the machine, and one while freed memory is
+// released.
 #pragma once
 
 #include <atomic>
@@ -48,47 +47,45 @@
 namespace mlxcomm {
 
 struct LoopOptions {
-  // Ranks of one machine carry out small operations by themselves (node/direct_groups.h).
+  // Ranks of one machine carry out small operations among themselves (node/direct_groups.h).
   bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
-  // Private daemons end with their last client, or when no client came in time.
+  // Private daemons end with their last client, or if no client comes in time.
   bool ends_with_last_client = false;
   std::function<void()> on_useless;  // Called then, on the loop's thread.
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
 };
 
-// The program that is to take a running daemon's place, as it describes itself.
+// The successor of a running daemon, as it describes itself.
 struct NextProgram {
   std::string release;  // "0.2.0"
   wire::VersionRange versions{};
 };
 
-// Gives memory that was freed back to the system, which takes milliseconds, on a thread that exists
-// only meanwhile: the loop has payload to move. Where two are asked for at once, one more follows
-// the first.
+// Releases freed memory to the system. That takes milliseconds, so it runs on a temporary thread. Requests
+// during a run cause one more run.
 class MemoryRelease {
  public:
   MemoryRelease() = default;
   ~MemoryRelease();
 
-  // Waits for nothing. Where no thread can be started, the memory stays until the next time.
+  // Does not block. If no thread can be started, the memory stays until the next call.
   void Start();
 
  private:
   void Run();
 
-  std::atomic<std::uint32_t> asked_{0};  // 0: no thread runs.
+  std::atomic<std::uint32_t> asked_{0};  // 0: idle.
   std::thread thread_;
 };
 
 class Loop final : public intake::IntakeListener, public node::NodePort {
  public:
-  // `recorder` and `events` outlive it.
   Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
        record::EventLog& events);
   ~Loop() override;
 
-  // The parts that it drives; call it before Run. All outlive Run; `hellos` may be nullptr.
+  // The parts that it drives, all of which outlive Run. Call it before Run.
   struct Parts {
     node::Node& node;
     intake::Intake& intake;
@@ -100,29 +97,29 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void Join(const Parts& parts);
   const std::uint64_t& wakeups() const { return wakeups_; }
 
-  void Run();  // Until RequestStop.
+  void Run();
   void RequestStop();
-  // Refuses new jobs and waits until no group is left, but at most timeout_ns; then fails the remaining ones.
-  // False: groups had to be failed.
+  // Refuses new jobs and waits until no group is left. After timeout_ns fails the remaining ones and returns
+  // false.
   bool Drain(std::uint64_t timeout_ns);
-  // Makes place for another program (process/successor.h): once no client is here, the door rests, and
-  // `on_idle` is called on the loop's thread. Who comes just then is served, and it waits again. Any thread.
+  // Hands over to another program (process/successor.h) once the last client has left: stops accepting and
+  // calls `on_idle` on the loop's thread. A client that connects meanwhile is served, and the wait starts
+  // again. Any thread.
   void LeaveWhenIdle(NextProgram next, std::function<void()> on_idle);
-  // Serves on; status, an event and the log tell why.
+  // Keeps serving; status, an event and the log have the reason.
   void RefuseNext(const absl::Status& why);
-  // As RefuseNext, of one that on_idle was called for; else nothing.
+  // Like RefuseNext, but only after on_idle.
   void RefuseHandOver(const absl::Status& why);
-  // Serves on, whatever LeaveWhenIdle was asked for before, and says no more that it refused. Any thread.
-  void TakeBackNext();
-  // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
-  // neighbour and that program have no version of the protocol in common; then it serves on.
-  // DEADLINE_EXCEEDED: its thread stands still. CANCELLED: it is not idle, because that was taken back
-  // meanwhile, or a client has come.
+  // Cancels a pending hand-over and clears a reported refusal. Any thread.
+  void CancelNext();
+  // After on_idle, not on the loop's thread: returns the listen socket for the next program.
+  // FAILED_PRECONDITION: a neighbour has no protocol version in common with it. DEADLINE_EXCEEDED: the loop
+  // hangs. CANCELLED: no longer idle, because of a new client or CancelNext. After an error the loop keeps
+  // serving.
   absl::StatusOr<intake::ListenSocket> HandOver(const NextProgram& next);
-  // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
-  // be called again.
+  // After Run has returned, on the caller's thread: answers all open and queued calls. May be repeated.
   void AnswerOpenCalls();
-  // Workers still read the operations' own descriptions, so they end before the node.
+  // Workers read the operations' descriptions, so they must end before the node.
   void StopWorkers() { workers_.reset(); }
 
  private:
@@ -184,14 +181,14 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void Sleep();
   void WatchBell();
   void CheckUsefulness();
-  void LookWhetherToLeave();
-  void ServeOn(const absl::Status& why);
+  void CheckWhetherToLeave();
+  void KeepServing(const absl::Status& why);
   void Stay();
   absl::Status CheckNext(const NextProgram& next) const;
-  void GiveBackMemory();
+  void ReleaseFreeMemory();
   std::uint64_t NextDeadline() const;
-  // Jobs of other nodes also need this machine awake if their frames pass through it. (Only this thread
-  // changes the number of groups left.)
+  // Other nodes' jobs need this machine awake, too, if it forwards their frames. (Only this thread changes
+  // groups_left_.)
   void KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
   Failure Stopping() const;
 
@@ -199,7 +196,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     pid_t pid = 0;
     std::string user;
   };
-  // As an event: anybody may attach and leave as often as it likes.
+  // An event, not a log line, because any process may attach as often as it likes.
   void Report(const Client& client, const char* kind, std::string text);
 
   asio::io_context& io_;
@@ -211,14 +208,14 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   fabric::TcpFabric* fabric_ = nullptr;
   control::ControlServer* control_ = nullptr;
   ScratchPool* scratch_ = nullptr;
-  HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
+  HelloSockets* hellos_ = nullptr;  // nullptr: discovery is off.
   platform::Wakeup bell_;           // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
-  std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
+  std::uint64_t armed_ns_ = collective::kNever;  // The timer's deadline.
   std::unique_ptr<Workers> workers_;
   std::vector<std::uint64_t> done_work_;
-  platform::SleepGuard sleep_guard_;  // Held while a group is here or operations pass through.
+  platform::SleepGuard sleep_guard_;
   bool forwards_ = false;
   std::uint64_t now_ns_;
   std::uint64_t io_polled_ns_ = 0;
@@ -228,23 +225,23 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // A private daemon ends this long after its last client.
   static constexpr std::uint64_t kLingerNs = 1'000'000'000;
   std::uint64_t useless_since_ns_ = collective::kNever;
-  std::map<intake::SessionId, Client> clients_;             // That are there.
-  std::set<intake::SessionId> launchers_;                   // Likewise.
-  std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group: what its ranks share.
-  std::thread looking_;                                     // Examines the machine.
+  std::map<intake::SessionId, Client> clients_;
+  std::set<intake::SessionId> launchers_;
+  std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group.
+  std::thread examining_;                                   // Examines the machine for doctor.
   MemoryRelease memory_release_;
-  std::uint64_t release_due_ns_ = collective::kNever;  // When no group comes before.
-  std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
+  std::uint64_t release_due_ns_ = collective::kNever;  // Unless a group is formed before.
+  std::mutex groups_mutex_;                            // For Drain; never held while payload moves.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;
-  // Of a program that is to take this one's place.
+  // Hand-over to another program.
   enum class Leaving : std::uint8_t { kNo, kWhenIdle, kAtRest, kReady };
   Leaving leaving_ = Leaving::kNo;
-  std::uint32_t restarts_asked_ = 0;  // And answered: begun to wait, or refused.
+  std::uint32_t restarts_asked_ = 0;
   std::string release_of_next_;
-  std::string next_refused_;  // Why; empty: it was not, or that was taken back.
+  std::string next_refused_;  // Why the last one was refused; empty: it was not.
   std::uint64_t next_refused_ns_ = 0;
-  bool next_taken_back_ = false;
+  bool next_cancelled_ = false;
   std::function<void()> on_idle_;
   std::atomic<bool> stop_{false};
 };

@@ -12,12 +12,12 @@
 
 namespace mlxcomm {
 
-// Clients, arenas and limits: totals, and for each user, whose names it returns in that order; a user
-// without a name is empty there.
+// Reports clients, arenas and limits, in total and for each user. Returns the users' names in that order;
+// unnamed ones are empty.
 std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
-// Control connections that were ended, by reason; those of no connection are left out.
+// Reports how many control connections were ended, by reason.
 void DescribeEnds(const control::EndCounts& ended, v1::NodeStatus& node);
-// Limits and interfaces; makes many system calls.
+// Collects limits and interfaces; makes many system calls.
 v1::NodeCheckup ExamineSystem();
 
 }  // namespace mlxcomm

@@ -1,9 +1,8 @@
-// The result of an awaited operation of Asio: a tuple whose first member is the error, in place of
-// an exception.
+// Makes an awaited Asio operation return a tuple that begins with the error, instead of throwing.
 //
 //   auto [error, bytes] = co_await socket.async_read_some(buffer, platform::kTuple);
 //
-// Older versions of Asio have it in asio::experimental, those from 1.33 on only elsewhere.
+// Older versions of Asio have it in asio::experimental, 1.33 and later only outside.
 #pragma once
 
 #if __has_include(<asio/as_tuple.hpp>)

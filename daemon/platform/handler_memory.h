@@ -1,14 +1,11 @@
-// Memory for asio's handlers, kept by the thread that freed it for the next one. Else a wait that
-// is begun again and again, but not from within a handler (where asio keeps one itself), would
-// allocate each time.
+// Memory for Asio's handlers, recycled by each thread. Asio itself recycles only inside handlers, so a wait
+// that is started elsewhere would allocate each time.
 //
 //   struct Ring : platform::UsesHandlerMemory { void operator()(const asio::error_code&); };
 //   socket.async_wait(..., Ring{...});
 //
-// It belongs to no object that a handler could outlive: blocks are the thread's; surplus blocks,
-// and long ones, are ordinary memory.
-//
-// Owner: each thread. Thread: any. Memory: at most kBlocksKept blocks for each thread.
+// Owner: each thread, so handlers may outlive any object. Thread: any. Memory: at most kBlocksKept blocks for
+// each thread; further blocks and long ones are ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +34,8 @@ class HandlerMemory {
   struct Kept {
     void* blocks[kBlocksKept];
     std::size_t count = 0;
-    // A wait that is begun again before the old one's handler has gone needs two; when that first
-    // happens is chance.
+    // A wait that is started again before the old handler is freed needs two blocks, at an unpredictable
+    // time.
     Kept() {
       while (count < kBlocksAtFirst) blocks[count++] = ::operator new(kBlockBytes);
     }

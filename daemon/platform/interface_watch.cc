@@ -37,10 +37,10 @@ absl::StatusOr<InterfaceWatch> InterfaceWatch::Create() {
 }
 
 std::vector<InterfaceChange> InterfaceWatch::Read() {
-  // First, so that nothing that comes later is missed.
+  // Drain first, so that no later event is lost.
   const std::vector<std::string> ready = DrainInterfaceEvents(events_);
   absl::StatusOr<std::vector<NetworkInterface>> now = ListInterfaces();
-  if (!now.ok()) return {};  // Again with the next event; until then heartbeats show it.
+  if (!now.ok()) return {};  // Retried at the next event; until then heartbeats show it.
   std::vector<InterfaceChange> changes = Compare(seen_, *now);
   seen_ = *std::move(now);
   for (const NetworkInterface& one : seen_) {

@@ -1,9 +1,7 @@
-// Notices when a network interface gains or loses its carrier, or its addresses change: a pulled
-// cable is known at once, not after missing heartbeats.
+// Detects at once when a network interface gains or loses its carrier, or its addresses change.
 //
-// The system's events only say that something has happened; a comparison of the interfaces shows
-// what. So lost or strange events do no harm, and an interface that was down only for a moment,
-// which connections survive, is not reported.
+// The system's events only trigger a comparison of the interfaces. So lost or unknown events do no harm, and
+// an interface that was down for only a moment, which connections survive, is not reported.
 //
 // Owner: the watcher. Thread: one. Memory: the interfaces as last seen.
 #pragma once
@@ -21,7 +19,7 @@ namespace mlxcomm::platform {
 struct InterfaceChange {
   enum class Kind : std::uint8_t {
     kDown,  // No carrier, switched off, or gone.
-    kUp,    // Running; it was not, or it has other addresses, or one that is usable now.
+    kUp,    // Now running, with changed addresses, or with an address that has become usable.
   };
   std::string name;
   Kind kind = Kind::kDown;
@@ -34,17 +32,16 @@ std::vector<InterfaceChange> Compare(const std::vector<NetworkInterface>& before
 
 class InterfaceWatch {
  public:
-  // UNAVAILABLE: the system has no such events (in some containers).
+  // UNAVAILABLE: the system does not report such events (some containers).
   static absl::StatusOr<InterfaceWatch> Create();
 
-  // Comparing costs some calls for each interface, and there may be endless events, as on macOS
-  // about a radio's quality: after each comparison the watcher waits this long before the next
-  // event.
+  // Minimum time between comparisons: each costs some calls for each interface, and events may be endless,
+  // such as those about a radio's quality on macOS.
   static constexpr std::chrono::milliseconds kPause{100};
 
-  // Readable when Read has something to compare.
+  // Readable when Read should be called.
   int descriptor() const { return events_.get(); }
-  // The changes since Create or the last call. Does not wait.
+  // Returns the changes since Create or the last call. Does not block.
   std::vector<InterfaceChange> Read();
 
  private:
@@ -54,12 +51,11 @@ class InterfaceWatch {
   std::vector<NetworkInterface> seen_;
 };
 
-// By system: a descriptor with its events about interfaces. Draining forgets the events, and
-// returns the names of interfaces whose address is usable from now on: IPv6 addresses are listed a
-// second or so before.
+// Implemented for each system. Draining discards the events and returns interfaces with an address that has
+// just become usable: IPv6 addresses are listed about a second earlier.
 absl::StatusOr<FileDescriptor> OpenInterfaceEvents();
 std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events);
-// For an interface that is up and "running": there is something at the cable's other end.
+// For an interface that is up and "running": true if something is connected to the other end of its cable.
 bool HasCarrier(const std::string& interface);
 
 }  // namespace mlxcomm::platform

@@ -38,7 +38,7 @@ Address As(const sockaddr* any) {
   return address;
 }
 
-// An address without its port; for IPv4 in IPv6, the IPv4 address. Empty: neither.
+// An address without its port; the IPv4 address if it is mapped into IPv6; empty for other families.
 std::string TextOf(const sockaddr* any, std::string* scope) {
   char text[INET6_ADDRSTRLEN] = {};
   if (any->sa_family == AF_INET) {
@@ -52,7 +52,7 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
                                                                                           : text;
   }
   if (IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr)) {
-    // BSD's kernel stores the scope inside the address and returns it so in lists.
+    // BSD's kernel stores the scope inside the address and returns it that way in lists.
     if (six.sin6_scope_id == 0) {
       six.sin6_scope_id =
           static_cast<std::uint32_t>(six.sin6_addr.s6_addr[2] << 8 | six.sin6_addr.s6_addr[3]);
@@ -66,7 +66,7 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
   return ::inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof text) == nullptr ? "" : text;
 }
 
-// Also another address of a loopback interface, or its name.
+// True also for the name and any other address of a loopback interface.
 bool IsLoopback(const std::string& text) {
   asio::error_code ignored;
   if (asio::ip::make_address(text, ignored).is_loopback()) return true;

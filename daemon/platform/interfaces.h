@@ -1,4 +1,4 @@
-// The network interfaces of this machine: their names, addresses, and whether they have a cable.
+// The network interfaces of this machine.
 #pragma once
 
 #include <array>
@@ -17,43 +17,40 @@ struct NetworkInterface {
   std::string name;
   bool loopback = false;
   bool up = false;  // Switched on.
-  // Up, and connected to something: a cable that is pulled at either end makes it false.
+  // Up and connected; false if the cable is unplugged at either end.
   bool running = false;
   std::uint32_t index = 0;
   bool multicast = false;
   bool point_to_point = false;
-  bool bridge_member = false;          // Its frames go to a bridge.
+  bool bridge_member = false;
   std::vector<std::string> addresses;  // "10.0.0.1", "fe80::1%eth0"; sorted.
 
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
-// In the order of their names.
+// Sorted by name.
 absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces();
 
-// Its IPv6 link-local address; the first of several.
+// Returns its first IPv6 link-local address.
 std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInterface& interface);
 
-// By system: whether the interface is a member of a bridge.
+// Implemented for each system.
 bool IsBridgeMember(const std::string& interface);
 
-// Whether data that goes out on this interface can reach only the machine at the other end of its
-// cable, so that it need not be encrypted. By name; a loopback interface also by its address, as
-// InterfaceOf returns it. False where the system does not say.
+// Returns true if data sent on this interface can only reach the machine at the other end of its cable, so
+// that it need not be encrypted. Takes a name, or a loopback address as InterfaceOf returns it. False if
+// unknown.
 //
-// Yes for Thunderbolt networking, and for loopback, which never leaves the machine. No for
-// everything else: from this machine an Ethernet cable to one other machine and one to a switch
-// look alike, and a point-to-point interface may be a tunnel through any network. No for a bridge,
-// such as macOS's bridge0 over its Thunderbolt ports, because it forwards to its other members; and
-// for a Thunderbolt port that is a member of one, whose addresses are the bridge's.
+// True for Thunderbolt networking and loopback. False for Ethernet, where a cable to one machine and one to a
+// switch look alike; for point-to-point interfaces, which may be tunnels; and for bridges such as macOS's
+// bridge0 and their members, because a bridge forwards to its other members.
 bool IsDirectCable(const std::string& interface_name);
 
-// By system: this interface is Thunderbolt networking, and no part of a bridge.
+// True for Thunderbolt networking that is not part of a bridge.
 bool IsThunderboltNetwork(const std::string& interface_name);
 
-// The name of the interface that has this local address of a socket; on a loopback interface the
-// address itself, which says more there. For link-local addresses, which several interfaces may
-// share, the scope decides. NOT_FOUND: no interface has it.
+// Returns the name of the interface with this local address of a socket; for loopback the address itself,
+// which is more specific. The scope decides for link-local addresses. NOT_FOUND: no interface has it.
 absl::StatusOr<std::string> InterfaceOf(const sockaddr* local);
 
 }  // namespace mlxcomm::platform

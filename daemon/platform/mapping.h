@@ -1,4 +1,4 @@
-// Mapped memory: all of its pages go back to the system with the object, and none stays with an allocator.
+// Mapped memory: its pages return to the system with the object and never stay with an allocator.
 //
 // Owner: the code that made it. Thread: any. Memory: the mapping.
 #pragma once
@@ -19,7 +19,7 @@ class Mapping {
     return *this;
   }
   ~Mapping();
-  // It stays mapped to the end of the process.
+  // Keeps the memory mapped until the process exits.
   void Leave() { data_ = nullptr; }
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
@@ -29,8 +29,8 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-// Zeros, of which the system gives the pages that are touched: for buffers that most owners never fill.
-// Rounded up to whole pages. Throws std::bad_alloc where there is no address space for it.
+// Zeroed memory whose pages are allocated when touched, for buffers that are rarely filled. Rounded up to
+// whole pages. Throws std::bad_alloc if no address space is left.
 Mapping MapSparse(std::size_t bytes);
 
 }  // namespace mlxcomm::platform

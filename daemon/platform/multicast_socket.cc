@@ -36,7 +36,7 @@ sockaddr_in6 AddressOf(const MulticastSocket::Place& place) {
   return address;
 }
 
-// Nothing is received from other interfaces. 0, or errno.
+// Receives only from this interface. Returns 0 or errno.
 int BindToInterface(const FileDescriptor& socket, const MulticastSocket::Place& place) {
 #if defined(IPV6_BOUND_IF)  // macOS.
   return Set(socket, IPPROTO_IPV6, IPV6_BOUND_IF, static_cast<int>(place.index)) ? 0 : errno;
@@ -44,16 +44,16 @@ int BindToInterface(const FileDescriptor& socket, const MulticastSocket::Place& 
   const std::string& name = place.interface;
   const auto bytes = static_cast<socklen_t>(name.size());
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, name.data(), bytes) == 0) return 0;
-  // Kernels before 5.7 leave it to root; the index distinguishes datagrams of other interfaces.
+  // Before Linux 5.7 this requires root; Receive then checks the index.
   return errno == EPERM ? 0 : errno;
 #endif
 }
 
-// The system drops others before they wake anybody, if it can.
+// Lets the kernel drop other datagrams before they wake the process, if it can.
 bool Filter([[maybe_unused]] const FileDescriptor& socket, const MulticastSocket::Place& place) {
   if (place.bytes == 0) return true;
 #if defined(SO_ATTACH_FILTER)
-  constexpr std::uint32_t kHeadBytes = 8;  // Of UDP, with which a socket's datagrams begin here.
+  constexpr std::uint32_t kHeadBytes = 8;  // The UDP header precedes the payload.
   std::array<std::uint32_t, 2> words;
   std::memcpy(words.data(), place.beginning.data(), sizeof words);
   std::array<sock_filter, 8> program = {{
@@ -79,7 +79,7 @@ bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) 
       ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return false;
   }
-  // Both: to share a group, Linux needs the first, BSD the second.
+  // To share a group, Linux needs the first option, BSD the second.
   if (!Set(socket, SOL_SOCKET, SO_REUSEADDR, 1)) return false;
 #if defined(__APPLE__)
   if (!Set(socket, SOL_SOCKET, SO_REUSEPORT, 1)) return false;
@@ -97,7 +97,7 @@ bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) 
     errno = why;
     return false;
   }
-  // To the group's own address: datagrams to this machine's other addresses are not for us.
+  // Binds to the group's address, so that datagrams to other addresses are not received.
   const sockaddr_in6 address = AddressOf(place);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return false;
@@ -130,7 +130,7 @@ absl::Status MulticastSocket::Send(std::span<const std::uint8_t> datagram) const
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  // From the address that the datagram names, even where the interface has others.
+  // Sends from the address that the datagram names, even if the interface has others.
   cmsghdr* const head = CMSG_FIRSTHDR(&message);
   head->cmsg_level = IPPROTO_IPV6;
   head->cmsg_type = IPV6_PKTINFO;

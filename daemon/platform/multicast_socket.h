@@ -1,10 +1,7 @@
-// A UDP socket for IPv6 link-local multicast on one interface: what it sends goes out
-// there, what it receives came in there, and nothing of either has crossed a router.
+// A UDP socket for IPv6 link-local multicast on one interface: sends and receives only there, never through a
+// router, and does not receive its own datagrams. Several processes may use the same group and port.
 //
-// Several processes of a machine may each have one for the same group and port. Datagrams that it
-// sends do not come back to this machine.
-//
-// Owner: its maker. Thread: one. Memory: the kernel's buffer, which has kReceiveBytesMax at most.
+// Owner: its creator. Thread: one. Memory: the kernel's buffer, at most kReceiveBytesMax.
 #pragma once
 
 #include <array>
@@ -27,30 +24,30 @@ class MulticastSocket {
 
   struct Place {
     std::string interface;
-    std::uint32_t index = 0;  // The interface's.
+    std::uint32_t index = 0;  // Of the interface.
     Address source{};         // The interface's link-local address.
     Address group{};          // ff02::/16
     std::uint16_t port = 0;
-    // Only datagrams of this size (0: any) that begin so are received; on macOS, all are.
+    // Receives only datagrams of this size (0: any) with this beginning; macOS does not filter.
     std::uint16_t bytes = 0;
     std::array<std::uint8_t, 8> beginning{};
   };
-  // UNAVAILABLE: the system's reason, for people.
+  // UNAVAILABLE: the system's error.
   static absl::StatusOr<MulticastSocket> Open(const Place& place);
 
-  int descriptor() const { return socket_.get(); }  // Readable when something has come.
-  // FAILED_PRECONDITION: there is no route, which macOS also says where it forbids sending.
-  // UNAVAILABLE: any other error.
+  int descriptor() const { return socket_.get(); }  // Readable when a datagram has arrived.
+  // FAILED_PRECONDITION: no route, which macOS also reports if sending is forbidden. UNAVAILABLE: other
+  // errors.
   absl::Status Send(std::span<const std::uint8_t> datagram) const;
 
   struct Received {
     Address from{};
-    std::size_t bytes = 0;  // At most the size of `into`, which cuts a longer one.
-    bool is_here = false;   // Over this interface, from a link-local address.
+    std::size_t bytes = 0;  // Longer datagrams are truncated to the size of `into`.
+    bool is_here = false;   // Received on this interface from a link-local address.
   };
-  // Does not wait. Nothing: there is none.
+  // Does not block. Returns nothing if no datagram is queued.
   std::optional<Received> Receive(std::span<std::uint8_t> into) const;
-  // Those that came and were not received, as far as the system says (macOS does not).
+  // Datagrams that arrived but were dropped; 0 on macOS, which does not report it.
   std::uint64_t CountUnread() const;
 
  private:

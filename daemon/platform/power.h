@@ -1,26 +1,22 @@
-// Keeps the system from saving power at the cost of who waits. Linux does not do that by itself, and
-// desktop sessions have their own settings: nothing happens there.
+// Keeps macOS from saving power at the expense of latency. Linux does not do this on its own, so nothing
+// happens there.
 #pragma once
 
 #include <memory>
 
 namespace mlxcomm::platform {
 
-// Tells the system that the user waits for the calling thread: loop, rails, workers, callers of a
-// device's driver. Under load macOS runs threads without such a class on its efficiency cores and
-// lets their timers be late; neither threads nor started programs inherit it.
-void ServeWhoWaits();
+// Marks the calling thread as one that a user waits for. Under load macOS otherwise runs it on efficiency
+// cores and delays its timers. Neither threads nor started programs inherit the mark.
+void RaiseThreadPriority();
 
-// Keeps the machine from going to sleep by itself while a job runs on it or through it: its links
-// would time out.
+// Keeps the machine awake while a job runs on it or through it; otherwise its links would time out.
 //
-// macOS: an assertion of power management, which ends with the process in every case. Not
-// caffeinate below mlxcommctl launch, because ranks may be started in any way, and the daemon knows
-// whether there is a job. Closing the lid and choosing "Sleep" still work.
+// Uses a power assertion on macOS, which ends with the process. Closing the lid and choosing "Sleep" still
+// work. caffeinate in mlxcommctl launch would not cover ranks that were started in other ways.
 //
-// Owner: the part that knows of jobs. Thread: Want from one; it does not wait, because asking the
-// system may take milliseconds: a thread of its own does that, from the first Want on. Memory: on
-// macOS a thread.
+// Owner: Loop. Thread: Want from one; it does not block, because a thread of its own calls the system.
+// Memory: that thread, from the first Want on.
 class SleepGuard {
  public:
   SleepGuard();

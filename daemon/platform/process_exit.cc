@@ -8,7 +8,7 @@ namespace mlxcomm::platform {
 ProcessExit ProcessExit::Watch(pid_t pid) {
   ProcessExit exit;
   if (pid <= 0) {
-    errno = EINVAL;  // A process of another namespace has no number here.
+    errno = EINVAL;  // Processes of other namespaces have no pid here.
     return exit;
   }
   exit.pid_ = pid;

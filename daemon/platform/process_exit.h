@@ -1,9 +1,8 @@
-// A descriptor that becomes readable when a process ends, whichever process its parent is.
+// A descriptor that becomes readable when a process exits, whichever process its parent is.
 //
-// Linux: the descriptor is the process's own (pidfd).
-// macOS: it is a pipe's reader. One thread waits in a kqueue for all processes, and writes to the
-// pipe of one that has ended. No other code gets the kqueue: not every reactor can wait for one (it
-// refuses FIONBIO), and code that fails at it would take a living process for dead.
+// Linux: the process's pidfd. macOS: the read end of a pipe; one thread waits in a kqueue for all processes
+// and writes to the pipe of one that has exited. The kqueue stays internal, because it refuses FIONBIO, so
+// some reactors cannot wait for it and would take a live process for dead.
 //
 // Owner: the caller. Thread: any. Memory: on macOS two descriptors, closed with the object.
 #pragma once
@@ -18,8 +17,7 @@ namespace mlxcomm::platform {
 
 class ProcessExit {
  public:
-  // Not valid with errno set: ESRCH where the process has already gone, else the system cannot
-  // watch it.
+  // On failure the result is not valid and errno is set; ESRCH: the process has already exited.
   static ProcessExit Watch(pid_t pid);
 
   ProcessExit() = default;
@@ -32,7 +30,7 @@ class ProcessExit {
 
  private:
   pid_t pid_ = 0;
-  std::uint64_t number_ = 0;  // The system-specific part's number for it; 0: none.
+  std::uint64_t number_ = 0;  // Used by posix/; 0: none.
   FileDescriptor descriptor_;
 };
 

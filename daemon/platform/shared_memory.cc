@@ -34,7 +34,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const char* name, std::uint6
         absl::StrCat("cannot map ", bytes, " bytes: ", std::strerror(errno)));
   }
 #if defined(MADV_HUGEPAGE)
-  // A hint, where the system has huge pages; the other process gives it for its own mapping.
+  // A hint; the other process gives it for its own mapping.
   if (bytes >= kLargePageBytes) ::madvise(data, bytes, MADV_HUGEPAGE);
 #endif
   return SharedSegment(std::move(object), Mapping(data, bytes));

@@ -1,10 +1,9 @@
-// A segment of memory that can be passed to another process by its descriptor.
+// Memory that can be passed to another process by its descriptor.
 //
-// Sparse: address space is reserved at once, pages are allocated only when they are touched. Its
-// size can never change afterwards, so neither side can make the other fault: sealed on Linux
-// (memfd), fixed by the first ftruncate on macOS (shm_open).
+// Pages are allocated when touched. The size can never change, so neither side can make the other fault:
+// sealed on Linux (memfd), fixed by the first ftruncate on macOS (shm_open).
 //
-// Owner: the session that made it. Thread: any. Memory: unmapped and closed with the object.
+// Owner: the session that created it. Thread: any. Memory: unmapped and closed with the object.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +18,13 @@ namespace mlxcomm::platform {
 
 class SharedSegment {
  public:
-  // `bytes` is rounded up to whole pages. RESOURCE_EXHAUSTED with the system's reason.
+  // `bytes` is rounded up to whole pages. RESOURCE_EXHAUSTED: the system's error.
   static absl::StatusOr<SharedSegment> Create(const char* name, std::uint64_t bytes);
 
   std::byte* data() const { return mapping_.data(); }
   std::uint64_t bytes() const { return mapping_.bytes(); }
   int descriptor() const { return descriptor_.get(); }
-  // The memory stays mapped; nobody else can be given it any more.
+  // Keeps the memory mapped, but it cannot be passed on any more.
   void CloseDescriptor() { descriptor_.Reset(); }
 
  private:
@@ -36,8 +35,7 @@ class SharedSegment {
   Mapping mapping_;
 };
 
-// The part that differs between systems: an empty object of exactly `bytes`, whose
-// size is fixed. Invalid with errno set on failure.
+// Implemented for each system: an empty object of exactly `bytes`. Not valid, with errno set, on failure.
 FileDescriptor MakeFixedSizeObject(const char* name, std::uint64_t bytes);
 
 }  // namespace mlxcomm::platform

@@ -41,7 +41,7 @@ void RaiseOpenFilesMax() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 65'536);
 #if defined(__APPLE__)
-  // The hard limit may be "unlimited", and more than this is refused.
+  // The hard limit may be "unlimited", but values above this are refused.
   int most = 0;
   std::size_t length = sizeof most;
   if (::sysctlbyname("kern.maxfilesperproc", &most, &length, nullptr, 0) == 0 && most > 0) {
@@ -50,8 +50,8 @@ void RaiseOpenFilesMax() {
 #endif
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
-  ::setrlimit(RLIMIT_NOFILE,
-              &limit);  // Refused: it stays, and clients get an error when it is used up.
+  // If refused, clients receive an error once the limit is reached.
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::uint64_t OpenFiles() {
@@ -60,7 +60,7 @@ std::uint64_t OpenFiles() {
   std::uint64_t count = 0;
   while (const dirent* const entry = ::readdir(folder)) count += entry->d_name[0] != '.';
   ::closedir(folder);
-  return count > 0 ? count - 1 : 0;  // This function's own descriptor is one of them.
+  return count > 0 ? count - 1 : 0;  // Without the descriptor of this folder.
 }
 
 std::uint64_t AddressSpaceMax() {

@@ -1,4 +1,4 @@
-// What the system says about itself and grants this process, for diagnostics.
+// Limits and facts of the system and this process, for diagnostics.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,20 @@
 
 namespace mlxcomm::platform {
 
-std::string SystemName();      // "Linux 6.1.0 x86_64"; empty: not known.
-std::uint64_t OpenFilesMax();  // This process's limit; 0: not known.
-std::uint64_t OpenFiles();     // This process's; 0: not known.
-// Raises the limit to what the system allows without privileges, at most 65536: a program that a shell
-// starts has 256 on macOS, 1024 on Linux, and a client costs eight of the daemon's (arena, queue, doorbell,
-// the watch over its process, four sockets of its control connection). A higher limit stays. Call it before
-// there are threads; children inherit it.
+std::string SystemName();      // "Linux 6.1.0 x86_64"; empty if unknown.
+std::uint64_t OpenFilesMax();  // This process's limit; 0 if unknown.
+std::uint64_t OpenFiles();     // Of this process; 0 if unknown.
+// Raises the soft limit as far as allowed, at most to 65536: shells start programs with 256 on macOS and 1024
+// on Linux, and each client costs eight descriptors. Never lowers it. Call before starting threads; children
+// inherit the limit.
 void RaiseOpenFilesMax();
-// The limit of this process's address space (RLIMIT_AS); 0: none, or not known.
+// The limit of this process's address space (RLIMIT_AS); 0: unlimited or unknown.
 std::uint64_t AddressSpaceMax();
-// The limits of this process's memory as a shell names them, "ulimit -v: 4096 KiB"; empty: there are none.
+// The limits of this process's memory as a shell names them, "ulimit -v: 4096 KiB"; empty if unlimited.
 std::string MemoryLimits();
-// Memory that this process may lock, as RDMA does with registered memory; 0: not limited, as for
-// root on Linux and all users on macOS, or not known.
+// The bytes that this process may lock, as RDMA does with registered memory; 0: unlimited or unknown.
 std::uint64_t LockedBytesMax();
-std::uint32_t InterfaceMtu(const std::string& name);  // 0: not known.
+std::uint32_t InterfaceMtu(const std::string& name);  // 0 if unknown.
 std::uint64_t UnixNow();                              // Nanoseconds since 1970.
 
 }  // namespace mlxcomm::platform

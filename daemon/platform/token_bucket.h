@@ -1,4 +1,4 @@
-// How often something may happen, in virtual or real time.
+// A rate limit, in virtual or real time.
 //
 // Owner and thread: the caller's.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace mlxcomm::platform {
 
-// `burst` times at once, and `per_second` from then on.
+// `burst` at once, then `per_second`.
 struct Rate {
   double burst = 0;
   double per_second = 0;
@@ -19,28 +19,28 @@ class TokenBucket {
   explicit TokenBucket(Rate rate, std::uint64_t now_ns = 0)
       : rate_(rate), tokens_(rate.burst), then_ns_(now_ns) {}
 
-  // Takes them if there are as many.
+  // Takes the tokens if enough are available.
   bool TakeIfAny(double tokens, std::uint64_t now_ns) {
     Fill(now_ns);
     if (tokens_ < tokens) return false;
     tokens_ -= tokens;
     return true;
   }
-  // False: there were not as many. They are taken all the same, down to a limit: a caller that may not be
-  // refused can wait instead, for WaitNs().
+  // Takes the tokens in any case, down to a limit. Returns false if there were too few: a caller that may not
+  // be refused can then wait for WaitNs().
   bool Take(double tokens, std::uint64_t now_ns) {
     Fill(now_ns);
     tokens_ = std::max(tokens_ - tokens, -rate_.per_second * kDebtSecondsMax);
     return tokens_ >= 0;
   }
-  // Time until the debt is repaid; 0: there is none.
+  // Time until the debt is repaid; 0 if there is none.
   std::uint64_t WaitNs(std::uint64_t now_ns) {
     Fill(now_ns);
     return tokens_ >= 0 ? 0 : static_cast<std::uint64_t>(-tokens_ / rate_.per_second * 1e9) + 1;
   }
   bool IsFull(std::uint64_t now_ns) const { return At(now_ns) >= rate_.burst; }
 
-  // No caller has to wait longer than this.
+  // The longest possible wait.
   static constexpr double kDebtSecondsMax = 5;
 
  private:

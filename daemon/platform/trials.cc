@@ -47,7 +47,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 
 struct TrialResult {
   const char* verdict;
-  std::string seen;  // For people: figures, or why it was not tried.
+  std::string seen;  // Figures, or why it was not tried.
 };
 TrialResult Holds(std::string seen) { return {"holds", std::move(seen)}; }
 TrialResult Fails(std::string seen) { return {"fails", std::move(seen)}; }
@@ -62,7 +62,7 @@ bool IsReadable(int descriptor, int timeout_ms) {
 TrialResult TryPageSize() {
   const long bytes = ::sysconf(_SC_PAGESIZE);
   const std::string seen = absl::StrCat(bytes, " bytes");
-  if (!kOnApple) return Untried(absl::StrCat(seen, "; only macOS's are taken to be 16384"));
+  if (!kOnApple) return Untried(absl::StrCat(seen, "; only macOS is assumed to use 16384"));
   return bytes == 16384 ? Holds(seen) : Fails(seen);
 }
 
@@ -70,14 +70,14 @@ TrialResult TryFixedSize() {
   const auto segment = SharedSegment::Create("trial", 1 << 20);
   if (!segment.ok()) return Fails(std::string(segment.status().message()));
   const bool grew = ::ftruncate(segment->descriptor(), 2 << 20) == 0;
-  const std::string larger = grew ? "was taken" : Error();
+  const std::string larger = grew ? "accepted" : Error();
   const bool shrank = ::ftruncate(segment->descriptor(), 4096) == 0;
-  const std::string smaller = shrank ? "was taken" : Error();
+  const std::string smaller = shrank ? "accepted" : Error();
   const std::string seen = absl::StrCat("a larger size: ", larger, "; a smaller one: ", smaller);
   return grew || shrank ? Fails(seen) : Holds(seen);
 }
 
-// Names of POSIX objects, which macOS has; Linux uses memfd, whose names no other process sees.
+// POSIX objects as macOS uses them; Linux uses memfd, whose names are private.
 TrialResult TryNames() {
   std::size_t longest = 0;
   for (std::size_t length = 8; length <= 64; ++length) {
@@ -88,8 +88,8 @@ TrialResult TryNames() {
     ::shm_unlink(name.c_str());
     longest = name.size();
   }
-  const std::string seen = absl::StrCat("names of up to ", longest, " characters are taken",
-                                        longest == 64 ? ", no more were tried" : "");
+  const std::string seen = absl::StrCat("names of up to ", longest, " characters are accepted",
+                                        longest == 64 ? ", no longer ones were tried" : "");
   return longest >= 25 ? Holds(seen) : Fails(seen);
 }
 
@@ -116,7 +116,7 @@ TrialResult TryPassing() {
   if (!queue::SendWithDescriptors(near.get(), &word, 1, &given, 1, kSecond) ||
       !queue::ReceiveWithDescriptors(far.get(), &word, 1, &taken, 1, &count, kSecond) ||
       count != 1) {
-    return Fails(absl::StrCat("its descriptor does not pass a Unix socket: ", Error()));
+    return Fails(absl::StrCat("its descriptor cannot be passed over a Unix socket: ", Error()));
   }
   const FileDescriptor passed(taken);
   void* const again = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, taken, 0);
@@ -124,18 +124,18 @@ TrialResult TryPassing() {
   segment->data()[12345] = std::byte{7};
   const bool seen = static_cast<std::byte*>(again)[12345] == std::byte{7};
   ::munmap(again, 1 << 20);
-  return seen ? Holds("passed, mapped, and seen through both") : Fails("the two show other bytes");
+  return seen ? Holds("passed, mapped, and shared") : Fails("the two mappings differ");
 }
 
 TrialResult TryBell() {
   auto bell = Wakeup::Create();
   if (!bell.ok()) return Fails(std::string(bell.status().message()));
-  if (IsReadable(bell->descriptor(), 0)) return Fails("it is heard before it is rung");
+  if (IsReadable(bell->descriptor(), 0)) return Fails("it is readable before it was rung");
   for (int i = 0; i < 100'000; ++i) bell->Ring();
-  if (!IsReadable(bell->descriptor(), 1000)) return Fails("it was rung and is not heard");
+  if (!IsReadable(bell->descriptor(), 1000)) return Fails("it was rung but is not readable");
   bell->Drain();
-  return IsReadable(bell->descriptor(), 0) ? Fails("it is heard again after it was heard")
-                                           : Holds("rung 100000 times, heard once");
+  return IsReadable(bell->descriptor(), 0) ? Fails("it is still readable after it was drained")
+                                           : Holds("rung 100000 times, readable once");
 }
 
 TrialResult TryWakeTime() {
@@ -157,7 +157,7 @@ TrialResult TryWakeTime() {
     times.push_back((MonotonicNow() - begin) / 2);
   }
   other.join();
-  if (times.size() < kTimes) return Fails("a thread that was rung for did not wake in 5 s");
+  if (times.size() < kTimes) return Fails("a thread did not wake within 5 s of a ring");
   std::ranges::sort(times);
   const std::uint64_t median = times[times.size() / 2];
   const std::string seen = absl::StrCat("median ", median / 1000, " us, 99 of 100 within ",
@@ -166,7 +166,7 @@ TrialResult TryWakeTime() {
   return median <= 100'000 ? Holds(seen) : Fails(seen);
 }
 
-// A Unix socket that listens in a folder of its own, which is removed with it.
+// A listening Unix socket in a temporary folder, which is removed with it.
 struct Listener {
   explicit Listener(int backlog) {
     const char* const place = std::getenv("TMPDIR");
@@ -193,7 +193,7 @@ struct Listener {
     if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
       return made;
     }
-    const int reason = errno;  // Closing it must not hide it.
+    const int reason = errno;  // Closing the socket may change it.
     made.Reset();
     errno = reason;
     return {};
@@ -206,28 +206,28 @@ struct Listener {
 
 TrialResult TryPeer() {
   const Listener listener(8);
-  if (!listener.listens) return Fails(absl::StrCat("no Unix socket to listen at: ", Error()));
+  if (!listener.listens) return Fails(absl::StrCat("cannot listen on a Unix socket: ", Error()));
   const FileDescriptor client = listener.Connect();
   if (!client.valid()) return Fails(absl::StrCat("connect: ", Error()));
   const FileDescriptor accepted(::accept(listener.socket.get(), nullptr, nullptr));
   const auto peer = queue::FindPeer(accepted.get());
   if (!peer) return Fails(Error());
   const bool right = peer->uid == ::geteuid() && peer->pid == ::getpid();
-  return right ? Holds("process and user are told")
-               : Fails(absl::StrCat("told: process ", peer->pid, " for ", ::getpid(), ", user ",
-                                    peer->uid, " for ", ::geteuid()));
+  return right ? Holds("process and user are reported")
+               : Fails(absl::StrCat("reported process ", peer->pid, " instead of ", ::getpid(),
+                                    ", user ", peer->uid, " instead of ", ::geteuid()));
 }
 
 TrialResult TryFullBacklog() {
   const Listener listener(1);
-  if (!listener.listens) return Fails(absl::StrCat("no Unix socket to listen at: ", Error()));
+  if (!listener.listens) return Fails(absl::StrCat("cannot listen on a Unix socket: ", Error()));
   std::vector<FileDescriptor> waiting;
   while (waiting.size() < 200) {
     FileDescriptor next = listener.Connect();
     if (!next.valid()) break;
     waiting.push_back(std::move(next));
   }
-  if (waiting.size() == 200) return Fails("200 connections wait behind a backlog of 1");
+  if (waiting.size() == 200) return Fails("200 connections are queued behind a backlog of 1");
   const int expected = kOnApple ? ECONNREFUSED : EAGAIN;
   const int error = errno;
   const std::string seen =
@@ -236,8 +236,7 @@ TrialResult TryFullBacklog() {
   return error == expected ? Holds(seen) : Fails(seen);
 }
 
-// The holder of the doorbell's other end is a grandchild, whose end this process is not notified of
-// as a parent.
+// Watches a grandchild, because this process is not its parent.
 TrialResult TryProcessExit() {
   int reported[2];
   int held[2];
@@ -248,7 +247,7 @@ TrialResult TryProcessExit() {
     if (grandchild == 0) {
       ::close(held[1]);
       char byte;
-      static_cast<void>(::read(held[0], &byte, 1));  // Until it is released.
+      static_cast<void>(::read(held[0], &byte, 1));  // Until released.
       ::_exit(0);
     }
     const ssize_t wrote = ::write(reported[1], &grandchild, sizeof grandchild);
@@ -262,15 +261,15 @@ TrialResult TryProcessExit() {
   pid_t grandchild = 0;
   if (child < 0 || ::waitpid(child, &status, 0) != child ||
       ::read(reader.get(), &grandchild, sizeof grandchild) != sizeof grandchild) {
-    return Untried("no process could be started");
+    return Untried("cannot start a process");
   }
   const ProcessExit watch = ProcessExit::Watch(grandchild);
-  if (!watch.valid()) return Fails(absl::StrCat("a process cannot be watched: ", Error()));
-  if (IsReadable(watch.descriptor(), 50)) return Fails("the end is told of a process that lives");
+  if (!watch.valid()) return Fails(absl::StrCat("cannot watch a process: ", Error()));
+  if (IsReadable(watch.descriptor(), 50)) return Fails("reported the exit of a live process");
   const std::uint64_t begin = MonotonicNow();
   hold.Reset();
-  if (!IsReadable(watch.descriptor(), 5000)) return Fails("its end was not told within 5 s");
-  return Holds(absl::StrCat("told after ", (MonotonicNow() - begin) / 1000, " us"));
+  if (!IsReadable(watch.descriptor(), 5000)) return Fails("did not report the exit within 5 s");
+  return Holds(absl::StrCat("reported after ", (MonotonicNow() - begin) / 1000, " us"));
 }
 
 TrialResult TryOpenFiles() {
@@ -288,19 +287,19 @@ TrialResult TryOpenFiles() {
     files.push_back(std::move(next));
   }
   const std::string seen =
-      absl::StrCat("begins with ", soft, raised ? ", raised to " : ", not to ", wanted,
-                   error.empty() ? "" : ": ", error, "; ", files.size(), " could be opened");
+      absl::StrCat("soft limit ", soft, raised ? ", raised to " : ", not raised to ", wanted,
+                   error.empty() ? "" : ": ", error, "; opened ", files.size());
   return raised && files.size() >= std::min<std::uint64_t>(wanted - 64, 4096) ? Holds(seen)
                                                                               : Fails(seen);
 }
 
 TrialResult TryWatch() {
   const auto watch = InterfaceWatch::Create();
-  return watch.ok() ? Holds("the system tells of them")
+  return watch.ok() ? Holds("the system reports changes")
                     : Fails(std::string(watch.status().message()));
 }
 
-// Hellos go to this group; here to a port that no program uses.
+// Uses the group of discovery, but a port that no program uses.
 TrialResult TryMulticast() {
   const auto interfaces = ListInterfaces();
   if (!interfaces.ok()) return Fails(std::string(interfaces.status().message()));
@@ -320,10 +319,10 @@ TrialResult TryMulticast() {
       heard = socket->Receive(into).has_value();
     well = well && sent.ok() && !heard;
     reported.push_back(absl::StrCat(one.name, !sent.ok() ? absl::StrCat(": ", sent.message())
-                                              : heard    ? ": sent, and came back"
-                                                         : ": sent, not heard here"));
+                                              : heard    ? ": sent, but looped back"
+                                                         : ": sent, not looped back"));
   }
-  if (reported.empty()) return Untried("no interface that is up has a link-local address");
+  if (reported.empty()) return Untried("no running interface has a link-local address");
   return well ? Holds(absl::StrJoin(reported, "; ")) : Fails(absl::StrJoin(reported, "; "));
 }
 
@@ -367,7 +366,7 @@ int RunTrial(const std::string& name) {
     std::printf("%s\n%s\n", result.verdict, result.seen.c_str());
     return std::fflush(stdout) == 0 ? 0 : 1;
   }
-  std::fprintf(stderr, "mlxcommd: there is no trial %s\n", name.c_str());
+  std::fprintf(stderr, "mlxcommd: no such trial: %s\n", name.c_str());
   return 2;
 }
 

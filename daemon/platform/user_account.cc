@@ -13,28 +13,27 @@
 namespace mlxcomm::platform {
 namespace {
 
-// An entry of a directory may be long (a group's lists its members), but must be bounded.
+// Entries may be long (a group lists its members), but must be bounded.
 constexpr std::size_t kEntryBytesMin = 4096;
 constexpr std::size_t kEntryBytesMax = std::size_t{16} << 20;
 
-// Calls `look` with larger and larger buffers until the entry fits; its error, or 0.
-template <typename Look>
-int WithRoom(std::vector<char>& room, Look look) {
+// Calls `query` with growing buffers until the entry fits. Returns its error, or 0.
+template <typename Query>
+int WithRoom(std::vector<char>& room, Query query) {
   for (std::size_t bytes = kEntryBytesMin; bytes <= kEntryBytesMax; bytes *= 4) {
     room.resize(bytes);
-    int error = look(room.data(), room.size());
-    while (error == EINTR) error = look(room.data(), room.size());
+    int error = query(room.data(), room.size());
+    while (error == EINTR) error = query(room.data(), room.size());
     if (error != ERANGE) return error;
   }
   return ERANGE;
 }
 
-// Some systems return these instead of nothing for an account that does not exist.
+// Some systems return these errors for an account that does not exist.
 bool MeansNone(int error) { return error == 0 || error == ENOENT || error == ESRCH; }
 
-// The groups of `name`, including `first`. `count`: the size of `groups`, then the number of groups; on
-// macOS, where they are too many, it comes back unchanged. getgrouplist takes gid_t, on macOS ints of
-// that size.
+// Stores the groups of `name`, including `first`. `count`: the size of `groups`, then the number of groups.
+// Returns false if they do not fit. getgrouplist takes gid_t, or ints of that size on macOS.
 template <typename Number>
 bool GroupsOf(int (*list)(const char*, Number, Number*, int*), const std::string& name, gid_t first,
               gid_t* groups, int* count) {
@@ -53,7 +52,7 @@ absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
     return ::getpwuid_r(uid, &entry, bytes, size, &found);
   });
   if (found == nullptr && MeansNone(error)) {
-    return absl::NotFoundError(absl::StrCat("no account has the number ", uid));
+    return absl::NotFoundError(absl::StrCat("no account has uid ", uid));
   }
   if (found == nullptr) return absl::UnavailableError(std::strerror(error));
   UserAccount account;
@@ -67,7 +66,8 @@ absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
     account.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
     return account;
   }
-  return absl::UnavailableError(absl::StrCat(account.name, " is in too many groups"));
+  return absl::UnavailableError(
+      absl::StrCat(account.name, " is in more than ", kGroupsMax, " groups"));
 }
 
 absl::StatusOr<gid_t> FindGroup(const std::string& name) {
@@ -78,7 +78,7 @@ absl::StatusOr<gid_t> FindGroup(const std::string& name) {
     return ::getgrnam_r(name.c_str(), &entry, bytes, size, &found);
   });
   if (found != nullptr) return entry.gr_gid;
-  if (MeansNone(error)) return absl::NotFoundError(absl::StrCat("there is no group ", name));
+  if (MeansNone(error)) return absl::NotFoundError(absl::StrCat("no group ", name));
   return absl::UnavailableError(std::strerror(error));
 }
 

@@ -1,9 +1,7 @@
-// What the system knows about a user: the name of the account, and its groups.
+// A user's account name and groups.
 //
-// The system may have to ask a directory on the network, so any of this can take
-// seconds: never on the loop's thread.
-//
-// Memory: plain values; at most kGroupsMax groups.
+// The system may query a directory over the network, so any of this can take seconds: never call it on the
+// loop's thread. Memory: plain values; at most kGroupsMax groups.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +18,11 @@ inline constexpr std::size_t kGroupsMax = 65536;
 
 struct UserAccount {
   std::string name;
-  gid_t group = 0;            // Its first one.
-  std::vector<gid_t> groups;  // All of them, that one included.
+  gid_t group = 0;            // The primary group.
+  std::vector<gid_t> groups;  // The primary group included.
 };
 
-// NOT_FOUND: no account has this number. UNAVAILABLE: the system could not answer.
+// NOT_FOUND: no such account. UNAVAILABLE: the system could not answer.
 absl::StatusOr<UserAccount> FindAccount(uid_t uid);
 absl::StatusOr<gid_t> FindGroup(const std::string& name);
 

@@ -1,7 +1,6 @@
 // Wakes a thread that sleeps in poll, epoll or kqueue.
 //
-// Owner: the sleeping thread's object. Thread: Ring from any, the rest by the sleeper. Two rings
-// may wake it once.
+// Owner: the sleeping thread's object. Thread: Ring from any, the rest from the sleeper. Rings may be merged.
 #pragma once
 
 #include <cstdlib>
@@ -14,13 +13,13 @@ namespace mlxcomm::platform {
 
 class Wakeup {
  public:
-  // Aborts when the system has no descriptor left: use it only at start.
+  // Aborts if no descriptor is left: use it only at start.
   Wakeup() {
     absl::StatusOr<Wakeup> created = Create();
     if (!created.ok()) std::abort();
     *this = *std::move(created);
   }
-  // RESOURCE_EXHAUSTED: no descriptor left.
+  // RESOURCE_EXHAUSTED: no descriptor is left.
   static absl::StatusOr<Wakeup> Create();
 
   void Ring();

@@ -37,8 +37,8 @@ namespace {
 
 using google::protobuf::TextFormat;
 
-// protobuf's sentence about an unknown field, in the user's words: without the type, with the field
-// that was probably meant. Any other sentence stays.
+// Rewords protobuf's message about an unknown field: without the type, but with the field that was probably
+// meant. Returns other messages unchanged.
 std::string InTheUsersWords(const std::string& message) {
   const std::vector<std::string> parts = absl::StrSplit(message, '"');
   if (parts.size() != 5 || parts[0] != "Message type " || parts[2] != " has no field named ")
@@ -53,7 +53,7 @@ std::string InTheUsersWords(const std::string& message) {
                       meant.empty() ? "; mlxcommd --print-config lists all fields" : meant);
 }
 
-// Collects every mistake with its place; protobuf counts lines from 0.
+// Collects every error with its location; protobuf counts lines from 0.
 class Mistakes : public google::protobuf::io::ErrorCollector {
  public:
   explicit Mistakes(std::string name) : name_(std::move(name)) {}
@@ -82,13 +82,13 @@ class BoundsCheck {
  public:
   explicit BoundsCheck(Mistakes& mistakes) : mistakes_(mistakes) {}
 
-  // Numbers, by their rows.
+  // Checks numbers against their settings.
   void CheckNumbers(const google::protobuf::Message& message,
                     const TextFormat::ParseInfoTree* tree) {
     CheckSettings(message, [&](const google::protobuf::FieldDescriptor& field,
                                const std::string& what) { ReportAt(field, tree, what, 0); });
   }
-  // `index` says which one of a repeated field.
+  // `index`: the element of a repeated field.
   void Report(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
               const char* field, const std::string& what, int index = 0) {
     ReportAt(*message.GetDescriptor()->FindFieldByName(field), tree, what, index);
@@ -101,7 +101,7 @@ class BoundsCheck {
         tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, &field, index);
     mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
   }
-  // Newer versions of protobuf tell more, and call the way of before deprecated.
+  // Newer versions of protobuf return more, and deprecate the older function.
   template <typename Tree>
   static TextFormat::ParseLocation LocationOf(const Tree& tree,
                                               const google::protobuf::FieldDescriptor* field,
@@ -121,7 +121,7 @@ class BoundsCheck {
 
 constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
-// Names go into status and errors: text that every protobuf reader and terminal takes.
+// Names appear in status and errors, so every protobuf reader and terminal must accept them.
 bool IsName(const std::string& name) {
   return !name.empty() && name.size() < wire::kNameBytesMax && IsPlainText(name);
 }
@@ -134,7 +134,8 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                              " bytes of UTF-8 without control characters"));
 }
 
-// Lists and commands name nodes: launch --nodes mac-1,mac-2, mac-[1-4], --ssh-name mac-1=HOST.
+// Characters with a meaning in lists and commands: launch --nodes mac-1,mac-2, mac-[1-4], --ssh-name
+// mac-1=HOST.
 constexpr char kNotInNodeNames[] = " ,/[]:=@\"'\\";
 
 void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
@@ -148,14 +149,13 @@ void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTr
                              "this node: expected a name such as mac-1"));
 }
 
-// Not of this form: 0.0.0.0. The interface behind '%' need not exist.
+// Returns 0.0.0.0 for other text. The interface after '%' need not exist.
 asio::ip::address AddressOf(const std::string& host) {
   asio::error_code ignored;
   return asio::ip::make_address(host, ignored);
 }
 
-// Every interface has such addresses, so one alone says not where it is, nor does one with nothing
-// behind its '%'.
+// True for a link-local address without an interface: every interface has one, so it would be ambiguous.
 bool LacksInterface(const std::string& host) {
   const std::size_t percent = host.find('%');
   if (percent != std::string::npos && percent + 1 < host.size()) return false;
@@ -163,9 +163,9 @@ bool LacksInterface(const std::string& host) {
   return address.is_v6() && address.to_v6().is_link_local();
 }
 
-// The host in "HOST:PORT" or "[ADDRESS]:PORT", of what names and addresses are made of
-// only, for it goes into status; empty: this is neither. Whether there is such a host
-// is found out later.
+// Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text if it is neither. Only characters of
+// names and addresses are accepted, because the host appears in status. Whether the host exists is not
+// checked.
 std::string HostIn(const std::string& text, bool any_port) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
@@ -182,12 +182,12 @@ std::string HostIn(const std::string& text, bool any_port) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
            (bracketed && (c == ':' || c == '%'));
   });
-  // A link-local address there lacks its interface, which is another error.
+  // A link-local address without an interface gets its own error.
   const bool ends_in_nothing = host.ends_with('%') && !LacksInterface(host);
   return fine && !ends_in_nothing ? host : std::string();
 }
 
-// Of this machine, so a number: a name might mean another machine tomorrow.
+// For addresses of this machine: a name might mean another machine later.
 bool IsNumericAddress(const std::string& host) {
   asio::error_code error;
   asio::ip::make_address(host, error);
@@ -203,8 +203,8 @@ std::string ExpectedInterface(const char* field, int usual_port, const std::stri
 
 std::string ExpectedAddress(const std::string& text) {
   return absl::StrCat(
-      "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address of this machine (no "
-      "name), got \"",
+      "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with a numeric address of this "
+      "machine (no host name), got \"",
       absl::CHexEscape(text), "\"");
 }
 
@@ -233,9 +233,10 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
                 BoundsCheck& bounds) {
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
-    bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
-                  "key_file: expected as soon as there are peers (make one with: mlxcommctl "
-                  "cluster create; or take that of another machine: mlxcommctl cluster join)");
+    bounds.Report(
+        peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
+        "key_file: required if there are peers (create one with: mlxcommctl cluster create; "
+        "or copy another machine's: mlxcommctl cluster join)");
   }
   for (int i = 0; i < peers.interface_security_size(); ++i) {
     if (IsName(peers.interface_security(i).interface()) &&
@@ -259,8 +260,8 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
   } else if (!AddressOf(host).is_loopback() && !metrics.allow_other_machines()) {
     bounds.Report(metrics, tree, "listen",
                   absl::StrCat("listen: ", host,
-                               " is no loopback address, and whoever reaches it "
-                               "may read all metrics: use 127.0.0.1, or set "
+                               " is not a loopback address, so anyone who can reach it could "
+                               "read all metrics: use 127.0.0.1, or set "
                                "allow_other_machines: true"));
   }
 }
@@ -272,8 +273,8 @@ void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::Pars
     if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
       continue;
     bounds.Report(discovery, tree, "interfaces",
-                  absl::StrCat("interfaces: expected the name of an interface, with * and ? for "
-                               "what may differ, such as \"en*\", got \"",
+                  absl::StrCat("interfaces: expected the name of an interface, with * and ? as "
+                               "wildcards, such as \"en*\", got \"",
                                absl::CHexEscape(pattern), "\""),
                   i);
   }
@@ -314,17 +315,16 @@ void FillDefaults(v1::DaemonConfig& config) {
   if (config.state_directory().empty()) {
     config.set_state_directory(platform::DefaultStateDirectory());
   }
-  // What root runs is the service; it keeps users apart.
+  // Run by root, this is the service, which keeps users apart.
   if (!config.clients().has_all_users()) {
     config.mutable_clients()->set_all_users(::geteuid() == 0);
   }
   if (!config.has_socket_path()) config.set_socket_path(platform::DefaultSocketPath());
 }
 
-// All of ours are small.
 constexpr std::size_t kFileBytesMax = 1024 * 1024;
 
-// Where it is, if nobody says so.
+// Uses the key file at `place` if the configuration names none.
 void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   if (!config.peers().key_file().empty()) return;
   std::error_code error;
@@ -333,8 +333,8 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   }
 }
 
-// The cluster's name, where the configuration has none and the file has one. Faults of the file
-// are reported with all others, by --check-config and the service's installer too.
+// Sets the cluster's name from the key file if the configuration has none. Errors in the key file are
+// reported with all others, also by --check-config and the service's installer.
 void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                      BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;
@@ -348,7 +348,7 @@ void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                 std::string(keys.status().message()));
 }
 
-// `key_place`: where a key is looked for that is not named; nullptr: no file is looked at.
+// `key_place`: the default key file; nullptr: no key file is read.
 absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::string& name,
                                        const std::string* key_place) {
   v1::DaemonConfig config;
@@ -369,7 +369,7 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   return config;
 }
 
-// NOT_FOUND where there is no such file.
+// Returns NOT_FOUND if the file does not exist.
 absl::Status ReadNodeId(const std::string& path, NodeId& id) {
   const FileDescriptor file = OpenToRead(path);
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return absl::NotFoundError(path);
@@ -421,23 +421,23 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
 }
 
 std::vector<std::string> WarningsOf(const v1::DaemonConfig& config) {
-  std::vector<std::string> doubts;
+  std::vector<std::string> warnings;
   if (config.clients().all_users() && ::geteuid() != 0) {
-    doubts.push_back(absl::StrCat(
-        "clients { all_users: true } will serve user ", ::geteuid(),
-        " and root alone: the processes of others trust no daemon but their own and root's. Have "
-        "root run it (mlxcommctl service install), or take all_users out"));
+    warnings.push_back(absl::StrCat(
+        "clients { all_users: true } will serve only user ", ::geteuid(),
+        " and root: processes of other users trust only their own daemon and root's. Run it as "
+        "root (mlxcommctl service install), or remove all_users"));
   }
-  return doubts;
+  return warnings;
 }
 
 std::string AnnotatedConfig() {
   return absl::StrCat(
-      "# mlxcommd's configuration: every field at its default; those without one are commented out "
-      "and\n"
-      "# show an example. Written by mlxcommd --print-config. mlxcommd --check-config says what is "
-      "wrong\n"
-      "# with a file, by line.\n\n",
+      "# mlxcommd's configuration: every field with its default. Fields without a default are "
+      "commented\n"
+      "# out and show an example. Written by mlxcommd --print-config; mlxcommd --check-config "
+      "reports\n"
+      "# errors by line.\n\n",
       WriteAnnotated(*v1::DaemonConfig::descriptor()));
 }
 
@@ -449,7 +449,7 @@ NodeId MakeNodeId() {
 
 absl::Status CheckStateDirectory(const std::string& directory) {
   struct stat facts{};
-  if (::stat(directory.c_str(), &facts) != 0) return absl::OkStatus();  // To write there will fail.
+  if (::stat(directory.c_str(), &facts) != 0) return absl::OkStatus();  // Writing there will fail.
   if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
     return absl::FailedPreconditionError(absl::StrCat(
         directory, " belongs to user ", facts.st_uid,
@@ -459,7 +459,7 @@ absl::Status CheckStateDirectory(const std::string& directory) {
   if ((facts.st_mode & S_IWOTH) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "every user may write to ", directory, " and could change this node's identity: ",
-        (facts.st_mode & S_ISVTX) != 0 ? "" : "take their right away (chmod o-w), or ",
+        (facts.st_mode & S_ISVTX) != 0 ? "" : "remove that permission (chmod o-w), or ",
         "set state_directory to another folder"));
   }
   return absl::OkStatus();
@@ -471,15 +471,15 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   const absl::Status found = ReadNodeId(path, id);
   if (!found.ok()) {
     if (!absl::IsNotFound(found)) return found;
-    // What goes wrong here is said by the first step that needs the folder.
+    // The next step that needs the folder reports the error.
     std::error_code ignored;
     std::filesystem::create_directories(directory, ignored);
   }
   if (absl::Status fine = CheckStateDirectory(directory); !fine.ok()) return fine;
   if (found.ok()) return id;
   id = MakeNodeId();
-  // Written aside and linked into place: it is there whole or not at all, and of two
-  // daemons that start at once the second takes what the first has made.
+  // Written to a temporary file and linked, so it is never incomplete. If two daemons start at once, the
+  // second uses the first one's id.
   if (WriteWhole(path, id.ToString() + "\n", Placing::kOnlyNew)) return id;
   const int why = errno;
   if (why == EEXIST && ReadNodeId(path, id).ok()) return id;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// By the configuration's word.
+// Indexed by the configuration's enums.
 constexpr link::Security kSecurity[] = {link::Security::kAuto, link::Security::kTls,
                                         link::Security::kPlain};
 constexpr intake::UserNaming kNaming[] = {intake::UserNaming::kByName, intake::UserNaming::kByUid,
@@ -75,9 +75,9 @@ std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
   return derived;
 }
 
-// A configuration that lists addresses gets no others, unless it says so.
-absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
-                                        bool has_key) {
+// By default a configuration that lists addresses uses no discovery.
+absl::StatusOr<bool> UsesDiscovery(const Options& options, const v1::DaemonConfig& config,
+                                   bool has_key) {
   if (options.is_private) return false;
   const v1::PeerConfig& peers = config.peers();
   if (!config.discovery().has_enabled()) {
@@ -115,7 +115,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
   made.scheduling = SchedulingOf(options, config);
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
-  // A private daemon serves its user alone, so there is nobody to keep apart.
+  // A private daemon serves only its own user.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : kNaming[clients.users()],
                 options.is_private ? std::string() : clients.operators_group(),
@@ -126,7 +126,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   return made;
 }
 
-// As of all that is limited for each user (proto/mlxcomm/v1/config.proto).
+// Limits for one user leave a quarter for others (proto/mlxcomm/v1/config.proto).
 std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
   constexpr std::size_t kAll = collective::Membership::kGroupsMax;
   if (clients.groups_per_user_max() != 0) {
@@ -135,7 +135,7 @@ std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& client
   return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
 }
 
-// Tools that read the file have another current directory.
+// Tools that read the file run in another directory.
 std::string Absolute(const std::string& path) {
   std::error_code ignored;
   return path.empty() ? path : std::filesystem::absolute(path, ignored).string();
@@ -145,7 +145,7 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
                                   const link::FabricOptions& fabric) {
   node::NodeOptions made;
   made.fabric = fabric;
-  made.fabric.keys.reset();  // The owner of the sockets proves them.
+  made.fabric.keys.reset();  // TcpFabric proves them.
   made.config_file = Absolute(options.config_file);
   made.key_file = Absolute(config.peers().key_file());
   made.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
@@ -175,12 +175,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!fabric_options.ok()) return fabric_options.status();
   const std::uint32_t cores = queue::UsableCores();
   const auto scheduling = queue::SchedulingPolicy::Choose(SchedulingOf(options, config), cores);
-  spdlog::info("scheduling as for {} cores, {} usable",
-               scheduling.waiting.gives_way ? "few" : "many", cores);
+  spdlog::info("scheduling for {} cores ({} usable)", scheduling.waiting.gives_way ? "few" : "many",
+               cores);
   fabric_options->scheduling = scheduling;
-  const absl::StatusOr<bool> looks =
-      LooksForNeighbours(options, config, fabric_options->keys.has_value());
-  if (!looks.ok()) return looks.status();
+  const absl::StatusOr<bool> discovers =
+      UsesDiscovery(options, config, fabric_options->keys.has_value());
+  if (!discovers.ok()) return discovers.status();
 
   daemon->recorder_ = std::make_unique<record::FlightRecorder>(self->name);
   daemon->operation_counts_ = std::make_unique<record::OperationCounts>();
@@ -202,7 +202,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->intake_ = *std::move(intake);
 
   node::NodeOptions node_options = MakeNodeOptions(options, config, *fabric_options);
-  if (*looks) node_options.hello_keys = HelloKeysOf(*fabric_options->keys);
+  if (*discovers) node_options.hello_keys = HelloKeysOf(*fabric_options->keys);
   daemon->node_ = std::make_unique<node::Node>(
       std::move(node_options), *daemon->scratch_, *daemon->recorder_, *daemon->operation_counts_,
       &platform::MonotonicNow, *daemon->loop_, platform::MonotonicNow());
@@ -210,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
                                           daemon->node_->links(), MakeSideRails(config));
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
-  if (*looks) daemon->LookForNeighbours();
+  if (*discovers) daemon->OpenHelloSockets();
   intake::Intake& from = *daemon->intake_;
   daemon->calls_ = std::make_unique<control::PostedCalls>(
       daemon->io_, *daemon->node_, [&from] { return from.Poll(); }, daemon->loop_->wakeups());
@@ -222,7 +222,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   return daemon;
 }
 
-void Daemon::LookForNeighbours() {
+void Daemon::OpenHelloSockets() {
   HelloSocketOptions options;
   const auto& interfaces = config_.discovery().interfaces();
   options.interfaces.assign(interfaces.begin(), interfaces.end());
@@ -236,8 +236,8 @@ absl::Status Daemon::Start() {
         control::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
     if (!metrics.ok()) return metrics.status();
     metrics_ = *std::move(metrics);
-    spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
-                 metrics_->port());
+    spdlog::info("serving metrics for Prometheus on {}, port {}, /metrics",
+                 config_.metrics().listen(), metrics_->port());
   }
   for (const std::string& address : fabric_->listening()) {
     spdlog::info("listening for peers on {}", address);
@@ -269,18 +269,18 @@ void Daemon::Reload(const absl::Status& log_reopened) {
   if (!log_reopened.ok()) {
     ReportReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
   }
-  // The configuration names the key file, whose mistakes would be reported twice.
-  if (ReloadKeys()) LookAtConfigAgain();
+  // If the key file is invalid, the configuration would report that a second time.
+  if (ReloadKeys()) CheckConfigAgain();
 }
 
-// False: the file will not do.
+// Returns false if the file is invalid.
 bool Daemon::ReloadKeys() {
   const std::string& path = config_.peers().key_file();
   if (path.empty()) return true;
   absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) {
     ReportReload(record::EventSeverity::kError, "cluster key",
-                 absl::StrCat("the keys stay as they were: ", keys.status().message()));
+                 absl::StrCat("keeping the present keys: ", keys.status().message()));
     return false;
   }
   ReportReload(record::EventSeverity::kNote, "cluster key",
@@ -294,53 +294,53 @@ bool Daemon::ReloadKeys() {
   return true;
 }
 
-void Daemon::LookAtConfigAgain() {
-  if (is_private_ && config_file_.empty()) return;  // It has read none.
+void Daemon::CheckConfigAgain() {
+  if (is_private_ && config_file_.empty()) return;  // Started without one.
   const absl::StatusOr<v1::DaemonConfig> now = ReadConfigFile(config_file_);
   if (!now.ok()) {
     ReportReload(record::EventSeverity::kError, "configuration",
-                 absl::StrCat("stays as it was at the start, and the next start will fail: ",
+                 absl::StrCat("keeping the present one, but the next start will fail: ",
                               now.status().message()));
   } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
     ReportReload(record::EventSeverity::kWarning, "configuration",
                  absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
-                              " changed since the start: restart mlxcommd for it to hold"));
+                              " changed since the start: restart mlxcommd to apply it"));
   }
 }
 
 absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
-  spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
-  // A private daemon makes room at once for the next one. Of others, people want to see what they wait for.
+  spdlog::info("stopping: running jobs have {} ms to finish", timeout_ms);
+  // A private daemon frees its socket at once for the next one. Users of others want to see what they wait
+  // for.
   asio::post(io_, [this] {
     if (is_private_) return intake_->StopAccepting();
     intake_->RefuseClients(
         {FailureCode::kDaemonStopping, kNoRank,
-         absl::StrCat("it is stopping, and lets running jobs end, for at most ",
+         absl::StrCat("it is stopping and gives running jobs at most ",
                       (config_.drain_timeout_ms() + 999) / 1000,
-                      " s (mlxcommctl status shows how many): try again when it has been "
-                      "started again")});
+                      " s to finish (mlxcommctl status shows how many): try again once it has "
+                      "restarted")});
   });
   const bool drained = loop_->Drain(timeout_ms * kMs);
   End();
   if (!drained) {
     return absl::DeadlineExceededError(
         absl::StrCat("jobs were still running after ", timeout_ms,
-                     " ms (drain_timeout_ms); their processes were told DAEMON_STOPPING"));
+                     " ms (drain_timeout_ms); their processes received DAEMON_STOPPING"));
   }
   spdlog::info("stopped");
   return absl::OkStatus();
 }
 
-// No job is left.
 void Daemon::End() {
-  metrics_.reset();  // Its requests wait for the loop.
+  metrics_.reset();  // Its requests block on the loop.
   loop_->RequestStop();
   loop_thread_.join();
   intake_->StopAccepting();
   if (hellos_ != nullptr) hellos_->Stop();
   fabric_->Stop();
-  // gRPC ends once every call has been answered, also those that came just now.
+  // gRPC ends once every call is answered, including those that have just arrived.
   std::atomic<bool> ended{false};
   std::thread shutdown([&] {
     control_->Shutdown(100 * kMs);
@@ -356,14 +356,14 @@ void Daemon::End() {
 void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& signals) {
   if (is_private_) {
     return loop_->RefuseNext(absl::FailedPreconditionError(
-        "a private daemon ends with its clients, and the next one is the new program"));
+        "a private daemon ends with its clients, and the next one will be the new program"));
   }
   absl::StatusOr<NextProgram> next = successor.Examine();
   if (!next.ok()) return loop_->RefuseNext(next.status());
   loop_->LeaveWhenIdle(*std::move(next), [&signals] { signals.NotifyIdle(); });
 }
 
-void Daemon::TakeBackRestart() { loop_->TakeBackNext(); }
+void Daemon::TakeBackRestart() { loop_->CancelNext(); }
 
 absl::StatusOr<intake::ListenSocket> Daemon::HandOver(const Successor& successor) {
   const absl::StatusOr<NextProgram> next = successor.Examine();
@@ -373,7 +373,7 @@ absl::StatusOr<intake::ListenSocket> Daemon::HandOver(const Successor& successor
     loop_->RefuseHandOver(listen_socket.status());
     return listen_socket;
   }
-  spdlog::info("no client is left: mlxcommd {} takes over", next->release);
+  spdlog::info("all clients have left: mlxcommd {} takes over", next->release);
   End();
   return listen_socket;
 }
@@ -388,8 +388,8 @@ Daemon::~Daemon() {
   hellos_.reset();
   if (fabric_ != nullptr) fabric_->Stop();
   if (loop_ != nullptr)
-    loop_->StopWorkers();  // They may still be in a client's arena, which is the intake's.
-  node_.reset();           // Its links' rails use what the fabric has.
+    loop_->StopWorkers();  // They may still use a client's arena, which the intake owns.
+  node_.reset();           // Its links' rails use the fabric.
   fabric_.reset();
   calls_.reset();
   intake_.reset();

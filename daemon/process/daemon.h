@@ -1,8 +1,7 @@
-// The daemon: builds the rooms, joins them, starts, drains, stops; makes place for another.
+// The daemon: builds its parts, connects them, starts, drains and stops them, and hands over to a successor.
 //
-// Members are in the order in which they are built; destruction is the reverse.
-//
-// Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
+// Members are built in order and destroyed in reverse. Owner: main. Thread: main; Start() creates the loop's
+// thread. Memory: all of it.
 #pragma once
 
 #include <memory>
@@ -33,44 +32,44 @@ namespace mlxcomm {
 
 class Daemon {
  public:
-  // Takes every resource: socket, ports, identity. Errors name what is missing and
-  // how to fix it. `signals` learns when a private daemon has no use any more.
+  // Acquires every resource: socket, ports, identity. Errors name what is missing and the remedy. `signals`
+  // gets a stop request when a private daemon is no longer needed.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
                                                         TerminationSignals& signals,
                                                         intake::ListenSocket listen_socket);
   ~Daemon();
 
-  // An error: the metrics' port is not available.
+  // Fails if the metrics' port is not available.
   absl::Status Start();
-  // At SIGHUP, the log having been reopened: reads the cluster's key again; connections go on,
-  // and those proved with a key that is no longer in it are proved again. A file that will not do
-  // changes nothing. The configuration is read once, at the start; if it has changed, or would
-  // not do for the next start, that is reported. Whatever goes wrong is logged, and an event.
+  // On SIGHUP, after the log was reopened: reads the cluster's key again. Connections stay up; those proved
+  // with a removed key are proved again. An invalid file changes nothing. The configuration is read only at
+  // the start; if it has changed or become invalid, that is reported. Failures are logged, and recorded as
+  // events.
   void Reload(const absl::Status& log_reopened);
-  // Refuses new jobs, lets running ones end for up to the configured time, then
-  // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
+  // Refuses new jobs and gives running ones the configured time to finish. If that is not enough, fails them
+  // with DAEMON_STOPPING and returns DEADLINE_EXCEEDED.
   absl::Status Drain();
-  // At SIGUSR2: another program is to take this one's place. It is examined now, and serves clients no
-  // worse; `signals` learns when no client is left. Otherwise it is refused, which is an event.
+  // On SIGUSR2: examines the successor. If it qualifies, `signals` is notified when no client is left;
+  // otherwise the refusal is recorded as an event.
   void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
-  // When no client is left: examines it again, and ends this daemon for it. FAILED_PRECONDITION: it will not
-  // do by now; this daemon serves on.
+  // Once no client is left: examines the successor again and stops this daemon. FAILED_PRECONDITION: it no
+  // longer qualifies; this daemon keeps running.
   absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
-  // At SIGUSR1: it stays, whether it was asked to make place or has refused to.
+  // On SIGUSR1: cancels a pending restart and clears a refused one.
   void TakeBackRestart();
 
  private:
   Daemon() = default;
   bool ReloadKeys();
-  void LookAtConfigAgain();
+  void CheckConfigAgain();
   void ReportReload(record::EventSeverity severity, const std::string& object,
                     const std::string& text);
-  void LookForNeighbours();
+  void OpenHelloSockets();
   void End();
 
   v1::DaemonConfig config_;
-  std::string config_file_;  // Empty: the defaults.
+  std::string config_file_;  // Empty: started without one.
   bool is_private_ = false;
   asio::io_context io_{1};
   std::unique_ptr<record::FlightRecorder> recorder_;
@@ -84,7 +83,7 @@ class Daemon {
   std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
   std::unique_ptr<control::PostedCalls> calls_;
   std::unique_ptr<control::ControlServer> control_;
-  std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
+  std::unique_ptr<control::MetricsEndpoint> metrics_;  // nullptr: not configured.
   std::thread loop_thread_;
 };
 

@@ -26,7 +26,7 @@
 #include "proto/system/file_descriptor.h"
 #include "proto/types/plain_text.h"
 
-// Since these releases both log by Abseil; before, each by itself.
+// Since these releases both log through Abseil; before, each on its own.
 #define MLXCOMM_PROTOBUF_LOGS (GOOGLE_PROTOBUF_VERSION < 4022000)
 #define MLXCOMM_GRPC_LOGS (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
 #if MLXCOMM_PROTOBUF_LOGS
@@ -42,7 +42,7 @@
 namespace mlxcomm {
 namespace {
 
-// A library's notes are for its developers.
+// Info lines of libraries are for their developers, so they become debug lines.
 void Pass(std::size_t severity, std::string_view file, int line, std::string_view text) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::warn,
                                                    spdlog::level::err, spdlog::level::critical};
@@ -60,7 +60,7 @@ class AbseilSink final : public absl::LogSink {
 };
 #endif
 
-// Else they would print them on standard error, wherever the log is.
+// Libraries would otherwise print to standard error, wherever the log is.
 void TakeMessagesOfLibraries() {
 #if MLXCOMM_PROTOBUF_LOGS
   google::protobuf::SetLogHandler(
@@ -74,7 +74,7 @@ void TakeMessagesOfLibraries() {
   });
 #endif
 #if defined(MLXCOMM_ABSEIL_LOGS)
-  static AbseilSink* sink = nullptr;  // For as long as others may log.
+  static AbseilSink* sink = nullptr;  // Never destroyed: other threads may log until the end.
   if (sink != nullptr) return;
   absl::InitializeLog();
   absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
@@ -84,14 +84,14 @@ void TakeMessagesOfLibraries() {
 
 }  // namespace
 
-// spdlog's own file sink cannot be reopened, and on a full disk it complains with every line; this one
-// says once, on standard error, that lines are lost, and in the file how many, when there is room.
+// spdlog's own file sink cannot be reopened, and on a full disk it complains about every line. This one
+// reports lost lines once on standard error, and later in the file how many were lost.
 class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ReopenedFile(std::string path) : path_(std::move(path)), file_(OpenFile(path_)) {}
 
   void Reopen() {
-    auto fresh = OpenFile(path_);  // Throws before anything has changed.
+    auto fresh = OpenFile(path_);  // May throw, so it comes first.
     const std::lock_guard lock(mutex_);
     file_ = std::move(fresh);
     begins_line_ = true;
@@ -102,7 +102,7 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
     std::error_code error;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw spdlog::spdlog_ex("cannot make its folder: " + error.message());
+    if (error) throw spdlog::spdlog_ex("cannot create its folder: " + error.message());
     FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (!file.valid()) throw spdlog::spdlog_ex("cannot open it", errno);
     return file;
@@ -113,9 +113,9 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
     if (lost_ > 0) ReportLost(message);
     if (lost_ > 0 || !Write({text.data(), text.size()})) Lose();
   }
-  void flush_() override {}  // Each line has been handed to the system.
+  void flush_() override {}  // Each line is written at once.
 
-  // False: not all of it was taken.
+  // Returns false if the text was not written completely.
   bool Write(std::string_view text) {
     if (!begins_line_ && WriteSome("\n") == 1) begins_line_ = true;
     if (!begins_line_) return false;
@@ -135,7 +135,8 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
   }
   void Lose() {
     if (lost_++ > 0) return;
-    std::fprintf(stderr, "mlxcommd: cannot write the log %s: %s; lines are lost until it can\n",
+    std::fprintf(stderr,
+                 "mlxcommd: cannot write the log %s: %s; lines are lost until this is fixed\n",
                  path_.c_str(), std::strerror(errno));
   }
   void ReportLost(const spdlog::details::log_msg& cause) {
@@ -148,11 +149,11 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
 
   std::string path_;
   FileDescriptor file_;
-  bool begins_line_ = true;  // False: a line was cut short.
-  std::uint64_t lost_ = 0;   // Lines since the last one that was written.
+  bool begins_line_ = true;  // False: the last line was cut short.
+  std::uint64_t lost_ = 0;   // Since the last line that was written.
 };
 
-// What those who debug ask for is not limited, nor are the last words before the end.
+// Does not limit debug lines, which were requested, nor the last lines before a crash.
 class LimitedSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit LimitedSink(spdlog::sink_ptr to) : to_(std::move(to)) {}
@@ -166,8 +167,8 @@ class LimitedSink final : public spdlog::sinks::base_sink<std::mutex> {
         limit_.Take({message.payload.data(), message.payload.size()}, platform::MonotonicNow());
     if (verdict.left_out > 0) {
       const std::string said =
-          absl::StrCat("left out ", verdict.left_out, " lines that begin with \"",
-                       std::string(verdict.source), "\": they were more than a log should have");
+          absl::StrCat("omitted ", verdict.left_out, " lines that begin with \"",
+                       std::string(verdict.source), "\": too many for the log");
       to_->log({message.time, {}, message.logger_name, spdlog::level::warn, said});
     }
     if (verdict.writes) to_->log(message);
@@ -207,7 +208,7 @@ absl::StatusOr<Log> Log::Open(const v1::LogConfig& config, const std::string& le
 
 absl::Status Log::Reopen() {
   if (file_ == nullptr) {
-    spdlog::info("SIGHUP: there is no log file to reopen");
+    spdlog::info("SIGHUP: no log file to reopen");
     return absl::OkStatus();
   }
   try {
@@ -216,7 +217,7 @@ absl::Status Log::Reopen() {
     return absl::OkStatus();
   } catch (const spdlog::spdlog_ex& error) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the log goes on in the old file: ", error.what()));
+        absl::StrCat("logging continues in the old file: ", error.what()));
   }
 }
 

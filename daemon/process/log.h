@@ -1,8 +1,7 @@
-// The log: level and place from the configuration, limits of log_limit.h (spdlog does the rest). Messages of
-// libraries are lines of it.
+// The log: level and file from the configuration, limits from log_limit.h. Includes messages of libraries.
 //
-// Owner: main, for as long as the daemon lives. Thread: Open before others exist;
-// Reopen on the main thread, while others log. Memory: spdlog's.
+// Owner: main, while the daemon lives. Thread: Open before others exist; Reopen on main, while others log.
+// Memory: spdlog's.
 #pragma once
 
 #include <string>
@@ -17,11 +16,11 @@ class ReopenedFile;
 
 class Log {
  public:
-  // `level` overrides the configuration's where it is not empty.
+  // `level` overrides the configuration's unless it is empty.
   static absl::StatusOr<Log> Open(const v1::LogConfig& config, const std::string& level);
 
-  // At SIGHUP: goes on in a new file of the same name, for those who move the old one aside.
-  // Where that cannot be made, goes on in the old one and says why.
+  // On SIGHUP: continues in a new file of the same name, for log rotation. If it cannot be created, continues
+  // in the old file and returns the error.
   absl::Status Reopen();
 
  private:

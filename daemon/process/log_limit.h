@@ -1,10 +1,9 @@
-// How much each source of lines may write into the log, so that nobody fills the disk, or has the system drop
-// the lines of others.
+// Limits how much each source may write to the log, so that none fills the disk or crowds out others' lines.
 //
-// A source is the first word of a line, which is this program's, and after "user" and "node" the second one,
-// too: "user ann: job train is formed". So a line about somebody begins with who it is.
+// A source is the first word of a line, which comes from this program, plus the second word after "user" and
+// "node": "user ann: job train is formed". So a line about a user or a node must begin with its name.
 //
-// Pure. Owner: the log's sink, under its lock. Memory: kSourcesMax sources; further ones are one source.
+// Pure. Owner: the log's sink, under its lock. Memory: kSourcesMax sources; further ones share one.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +18,18 @@ namespace mlxcomm {
 
 class LogLimit {
  public:
-  // A user, by name and by number, is two sources, and can have the daemon write as five others: "group",
-  // "library:", "refused", "connection" and "cannot". That is less than 1 KiB a second.
+  // One user is two sources, by name and by number, and can cause lines of five others: "group", "library:",
+  // "refused", "connection" and "cannot". Together that is less than 1 KiB a second.
   static constexpr std::uint64_t kBytesPerSecond = 128;
-  static constexpr std::uint64_t kBytesAtOnce = 16 * 1024;  // After a time without lines.
+  static constexpr std::uint64_t kBytesAtOnce = 16 * 1024;  // After a quiet time.
   static constexpr std::size_t kSourcesMax = 256;
 
   struct Verdict {
     bool writes = false;
     std::string_view source;
-    std::uint64_t left_out = 0;  // Lines of the source since the last one that was written.
+    std::uint64_t left_out = 0;  // Omitted lines of the source since its last written one.
   };
-  // The source belongs to `line`, or to this.
+  // The verdict's source points into `line` or this object.
   Verdict Take(std::string_view line, std::uint64_t now_ns) {
     std::string_view name = SourceOf(line);
     auto found = sources_.find(name);
@@ -56,7 +55,7 @@ class LogLimit {
 
  private:
   static constexpr std::uint64_t kByteNs = 1'000'000'000 / kBytesPerSecond;
-  static constexpr std::size_t kReportBytes = 128;  // The line that says how many were left out.
+  static constexpr std::size_t kReportBytes = 128;  // The line that reports omitted ones.
 
   static std::string_view SourceOf(std::string_view line) {
     const std::size_t first = line.find(' ');
@@ -66,7 +65,7 @@ class LogLimit {
   }
 
   struct Source {
-    std::uint64_t paid_until_ns = 0;  // When its lines are within its bytes a second.
+    std::uint64_t paid_until_ns = 0;  // When its lines are within its rate again.
     std::uint64_t left_out = 0;
   };
   std::map<std::string, Source, std::less<>> sources_;

@@ -18,7 +18,7 @@
 namespace mlxcomm {
 namespace {
 
-// mlxcommd(8) before and behind its options.
+// mlxcommd(8) before and after its options.
 constexpr char kManBegin[] = R"(.Dd November 28, 2026
 .Dt MLXCOMMD 8
 .Os
@@ -39,42 +39,41 @@ constexpr char kManBegin[] = R"(.Dd November 28, 2026
 .Nm
 owns the cables between the machines of a cluster and carries out the collective operations of
 the programs that attach to it.
-One runs on each machine, started by systemd or launchd; it stays in the foreground.
-If there is none, the client library starts one with
+One runs on each machine, started by systemd or launchd, in the foreground.
+If none is running, the client library starts one with
 .Fl -private ,
 which ends with its last client.
 .Pp
-SIGTERM and SIGINT drain: the daemon refuses new jobs, running ones may end for the configured time,
-then they are stopped with DAEMON_STOPPING.
+SIGTERM and SIGINT drain: the daemon refuses new jobs and gives running ones the configured time to finish;
+then it fails them with DAEMON_STOPPING.
 Meanwhile
 .Ic mlxcommctl status
-shows how many jobs and how much time are left.
+shows how many jobs are running and how much time is left.
 A second signal ends it at once.
 .Pp
-SIGHUP opens the log again and reads the key file again.
+SIGHUP reopens the log and reads the key file again.
 The log and
 .Ic mlxcommctl events
-say what went wrong, and whether the configuration has changed since the start.
+report errors, and whether the configuration has changed since the start.
 .Pp
-SIGUSR2 replaces the daemon by the program that now lies at the path by which it was started, with the same
-arguments and the present configuration.
-It checks both, waits until it has no client, and runs that program in its own process.
+SIGUSR2 replaces the daemon with the program that is now at the path from which it was started, with the same
+arguments and the current configuration.
+The daemon checks both, waits until it has no client, and then executes that program.
 Processes that connect in between wait.
-It refuses a program that fails the check, or that shares no version of the protocol with a neighbour;
+It refuses a program that fails the check, or that has no protocol version in common with a neighbour;
 .Ic mlxcommctl status
 and
 .Ic mlxcommctl events
-say why.
-SIGUSR1 takes the request back.
+report the reason.
+SIGUSR1 cancels the request.
 .Pp
-Neighbours are found by signed hellos on each interface (IPv6 link-local multicast, UDP port 7470)
-and connected to (TCP port 7470, or another one if that is taken), as soon as there is a key of
-the cluster; see
+Neighbours are discovered by signed hellos on each interface (IPv6 link-local multicast, UDP port 7470)
+and connected to (TCP port 7470, or another one if that is in use), once the cluster has a key; see
 .Cm cluster
 in
 .Xr mlxcommctl 1 .
-The configuration can give addresses instead.
-Traffic over a network that others share is encrypted by TLS 1.3.
+The configuration can list addresses instead.
+Traffic over shared networks is encrypted with TLS 1.3.
 .Sh OPTIONS
 )";
 
@@ -83,33 +82,33 @@ constexpr char kManEnd[] = R"(.Sh FILES
 .It Pa /etc/mlxcommd/mlxcommd.textproto
 The configuration of the service.
 .It Pa /etc/mlxcommd/key
-The cluster's key, of root's daemon; of another user's
+The cluster's key for root's daemon; for other users'
 .Pa ~/.config/mlxcommd/key .
-Nobody else may read it.
+It must be readable by its owner only.
 .It Pa /var/lib/mlxcommd/node-id
 The identity of this node: do not copy it to another machine.
 .It Pa /var/run/mlxcommd/mlxcommd.sock
 The socket of the service.
 .It Pa /var/run/mlxcommd/mlxcommd.sock.running
-The number of its process, for programs that rotate its log and send SIGHUP.
+The pid of its process, for programs that rotate its log and send SIGHUP.
 .El
 .Sh EXIT STATUS
 .Bl -tag -width Ds
 .It 0
-It ended as it was asked to, and so had all jobs.
+It ended as requested, and all jobs had finished.
 .It 1
-It could not start; standard error says why.
+It could not start; standard error has the reason.
 .It 2
-Wrong usage, or a configuration that is wrong.
+Wrong usage, or an invalid configuration.
 .It 3
-Jobs had to be stopped when it drained.
+Jobs had to be failed when it drained.
 .El
 .Sh SEE ALSO
 .Xr mlxcommctl 1)";
 
 constexpr const char* kLogLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
 
-// A value of the environment is not checked by CLI11, but left out.
+// CLI11 silently ignores an invalid value from the environment.
 queue::Scheduling SchedulingIn(const std::string& word) {
   if (word == "auto") return queue::Scheduling::kAuto;
   if (word == "few_cores") return queue::Scheduling::kFewCores;
@@ -118,7 +117,7 @@ queue::Scheduling SchedulingIn(const std::string& word) {
                              "expected auto, few_cores or many_cores, got \"" + word + "\"");
 }
 
-// "mlxcommd: ..." like every other message; a word is what people type who know other daemons.
+// Begins with "mlxcommd:" like every other message. A bare word is a guess from other daemons' commands.
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   const std::vector<std::string> words = app->remaining();
@@ -143,7 +142,7 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
 std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   CLI::App app{
       "mlxcommd: the communication daemon of mlxcomm. It runs in the foreground.\nSIGTERM drains: "
-      "jobs may end first. A second SIGTERM ends it at once."};
+      "running jobs may finish. A second SIGTERM ends it at once."};
   app.name("mlxcommd");
   app.get_formatter()->column_width(24);
   app.failure_message(UsageError);
@@ -172,15 +171,15 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
                "Check the configuration and its state directory");
   app.add_flag("--print-config", options.print_config,
                "Print every field with its default, help and bounds");
-  // For the programs that start it.
+  // For other programs.
   app.add_flag(
          "--examined", options.examined,
-         "Check the configuration, and print release and protocol, as a running mlxcommd asks "
-         "its successor")
+         "Check the configuration and print release and protocol versions; a running mlxcommd "
+         "calls this on its successor")
       ->group("");
   app.add_flag("--launchd", options.by_launchd,
-               "End with 0 instead of 2 or 3, because launchd restarts a program that ends with "
-               "another code")
+               "Exit with 0 instead of 2 or 3, because launchd restarts a program after any other "
+               "code")
       ->group("");
   app.footer("Options override the configuration.\nExample: mlxcommd --config mlxcommd.textproto");
   const auto man = [&app] { throw CLI::CallForVersion(kManBegin + ManOptions(app) + kManEnd, 0); };

@@ -16,18 +16,18 @@ struct Options {
   std::string log_level;                        // Empty: the configuration's.
   std::optional<queue::Scheduling> scheduling;  // Absent: the configuration's.
   bool is_private = false;                      // Ends with its last client; keeps nothing on disk.
-  bool check_config = false;                    // Only says whether the configuration is fine.
-  bool print_config = false;                    // Only writes the annotated configuration.
-  bool examined = false;  // Only says what a daemon asks of the program that is to take its place.
-  bool by_launchd = false;  // Started again whenever it ends with another code than 0.
+  bool check_config = false;                    // Only checks the configuration.
+  bool print_config = false;                    // Only prints the annotated configuration.
+  bool examined = false;    // Only answers a running daemon that examines its successor.
+  bool by_launchd = false;  // Restarted after any exit code but 0.
 };
 
-// launchd has no way to say which codes are no failure, as systemd has: a configuration that is wrong
-// would be tried every ten seconds, and jobs that had to be stopped would bring the daemon back.
+// Unlike systemd, launchd cannot exempt exit codes: it would retry an invalid configuration every ten
+// seconds, and restart a daemon that had to stop jobs.
 int ExitCodeFor(const Options& options, ExitCode code);
 
-// An exit code where the process should end at once (--help, --version, mistakes);
-// what there is to say has been said then.
+// Returns an exit code if the process should end at once (--help, --version, errors); its output is complete
+// then.
 std::optional<int> ParseOptions(int argc, char** argv, Options& options);
 
 }  // namespace mlxcomm

@@ -33,7 +33,7 @@ std::uint64_t NumberIn(const Message& message, const FieldDescriptor& field) {
              : reflection.GetUInt64(message, &field);
 }
 
-// It may depend on another field of this message.
+// The minimum, which may depend on another field of this message.
 std::uint64_t LeastIn(const Message& message, const FieldDescriptor& field) {
   const v1::Setting& setting = SettingOf(field);
   const std::string& from = setting.has_above() ? setting.above() : setting.not_below();
@@ -55,7 +55,7 @@ std::string Shown(std::uint64_t number) {
   return is_power ? absl::StrCat("2^", std::countr_zero(number)) : absl::StrCat(number);
 }
 
-// Its range in any message, for people: another field is named.
+// The range for help texts: another field is named.
 std::string Bounds(const FieldDescriptor& field) {
   const v1::Setting& setting = SettingOf(field);
   std::string least = Shown(setting.least());
@@ -88,7 +88,7 @@ class Writer {
   void Line(const std::string& text) {
     absl::StrAppend(&text_, text.empty() ? "" : std::string(indent_, ' '), text, "\n");
   }
-  // Words as comments, in lines that are not too long.
+  // Wraps words into comment lines.
   void Comment(const std::string& words) {
     std::string line = "#";
     const std::size_t whole = words.ends_with(')') ? words.rfind(" (") : std::string::npos;

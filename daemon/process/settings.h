@@ -1,5 +1,4 @@
-// What each field of a message of the configuration takes and says of itself, by its row in config.proto
-// (Setting): checked here, and written as an annotated file.
+// Bounds and help of the configuration's fields, from their rows in config.proto (Setting).
 #pragma once
 
 #include <functional>
@@ -9,15 +8,15 @@
 
 namespace mlxcomm {
 
-// What is wrong with a field, "port: expected 1 to 65535, got 0".
+// Receives an error such as "port: expected 1 to 65535, got 0".
 using ReportSetting =
     std::function<void(const google::protobuf::FieldDescriptor& field, const std::string& what)>;
 
-// Numbers of this message outside their bounds; messages within it are not looked at.
+// Reports numbers of this message that are outside their bounds; nested messages are not checked.
 void CheckSettings(const google::protobuf::Message& message, const ReportSetting& report);
 
-// A file in text format with every field of this message at its default, its help and bounds above it;
-// fields without a default are shown by an example and commented out.
+// Returns this message in text format: every field at its default, with help and bounds above. Fields without
+// a default are commented out and show an example.
 std::string WriteAnnotated(const google::protobuf::Descriptor& message);
 
 }  // namespace mlxcomm

@@ -12,9 +12,9 @@
 namespace mlxcomm {
 namespace {
 
-// Of RequestStop and NotifyIdle, never unblocked: a private daemon whose last client leaves while
-// it drains must not be ended by its own request.
-// Nothing here has a timer that would send it. Others may: so on_idle looks whether the daemon is idle.
+// Used by RequestStop and NotifyIdle. Never unblocked: a private daemon whose last client leaves while it
+// drains must not be ended by its own request. Other processes may send it, so on_idle checks whether the
+// daemon is idle.
 constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;
 constexpr int kTakeBackSignal = SIGUSR1;
@@ -40,10 +40,10 @@ void TerminationSignals::Block(bool is_private) {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  // macOS drops what is ignored even where it is blocked, and exec keeps what was ignored, and an alarm.
+  // macOS drops ignored signals even if they are blocked, and exec preserves ignored signals and alarms.
   for (const int own : {kOwnSignal, kRestartSignal, kTakeBackSignal}) std::signal(own, SIG_DFL);
   ::alarm(0);
-  // nohup ignores SIGHUP; a log is reopened all the same.
+  // nohup ignores SIGHUP; the log must be reopened in that case, too.
   const bool survives = std::signal(SIGHUP, SIG_DFL) == SIG_IGN || is_private;
   ends_with_terminal_ = !survives && HasTerminal();
 }
@@ -61,7 +61,7 @@ TerminationSignals::Ending TerminationSignals::Wait(const Handlers& handlers) {
       if (handlers.on_idle()) return Ending::kTakenOver;
     } else if (taken == SIGHUP && !(ends_with_terminal_ && !HasTerminal())) {
       handlers.on_hangup();
-    } else {  // Nobody would find a daemon that outlives the terminal it was started in.
+    } else {  // A daemon that outlived its terminal would be forgotten.
       break;
     }
   }
@@ -70,7 +70,7 @@ TerminationSignals::Ending TerminationSignals::Wait(const Handlers& handlers) {
   return Ending::kStop;
 }
 
-// A signal to the whole process: blocked everywhere, so sigwait takes it.
+// Sent to the whole process; it is blocked in every thread, so sigwait takes it.
 void TerminationSignals::RequestStop() {
   stop_requested_ = true;
   ::kill(::getpid(), kOwnSignal);

@@ -1,15 +1,15 @@
-// The signals that the daemon hears, taken in one place.
+// The daemon's signals, handled in one place.
 //
-//   Block() ─▶ Wait() ─SIGHUP─▶ on_hangup, waits on
-//                     ─SIGUSR2─▶ on_restart, waits on
-//                     ─SIGUSR1─▶ on_take_back (of on_restart), waits on
+//   Block() ─▶ Wait() ─SIGHUP─▶ on_hangup, keeps waiting
+//                     ─SIGUSR2─▶ on_restart, keeps waiting
+//                     ─SIGUSR1─▶ on_take_back (cancels on_restart), keeps waiting
 //                     ─NotifyIdle()─▶ on_idle; true: returns, for another program to take over
 //                     ─SIGTERM, SIGINT, RequestStop(),
-//                      SIGHUP because its terminal has gone─▶ returns; the next SIGTERM
-//                                                  or SIGINT ends the process at once
+//                      SIGHUP if the terminal is gone─▶ returns; the next SIGTERM or SIGINT ends the
+//                                                       process at once
 //
-// Owner: main. Thread: Block() before any other thread exists, so that all inherit
-// the mask; Wait() on the main thread; RequestStop() and NotifyIdle() from any. Memory: none.
+// Owner: main. Thread: Block() before any other thread exists, so that all inherit the mask; Wait() on main;
+// RequestStop() and NotifyIdle() from any. Memory: none.
 #pragma once
 
 #include <atomic>
@@ -28,16 +28,16 @@ class TerminationSignals {
   };
   enum class Ending : std::uint8_t { kStop, kTakenOver };
 
-  // From here on signals wait for Wait(); SIGPIPE is ignored.
-  // A private daemon ends with its clients, not with the terminal that one of them had.
+  // Queues signals for Wait() from here on; ignores SIGPIPE. A private daemon ends with its clients, not with
+  // the terminal of one of them.
   void Block(bool is_private);
   Ending Wait(const Handlers& handlers);
-  // As a SIGTERM, but harmless once Wait() has returned.
+  // Like a SIGTERM, but harmless once Wait() has returned.
   void RequestStop();
   void NotifyIdle();
 
  private:
-  bool ends_with_terminal_ = false;  // It has one, is not private, and no nohup before it.
+  bool ends_with_terminal_ = false;
   std::atomic<bool> stop_requested_{false};
 };
 

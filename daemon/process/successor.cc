@@ -27,7 +27,7 @@ constexpr char kListenSocketVariable[] = "MLXCOMMD_DOOR";
 constexpr char kFits[] = "mlxcommd fits";
 constexpr std::uint64_t kAnswerNs = 10'000'000'000;
 
-// exec keeps what is not marked; a library may have opened something without the mark.
+// exec keeps unmarked descriptors, and a library may have opened some.
 void MarkAllOthers(const intake::ListenSocket& listen_socket) {
   const long most = std::min(::sysconf(_SC_OPEN_MAX), 65536L);
   for (int descriptor = 3; descriptor < most; ++descriptor) {
@@ -44,7 +44,7 @@ void MarkAllOthers(const intake::ListenSocket& listen_socket) {
 Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   const std::string called = argv[0];
   std::error_code error;
-  // By its name: the file that lies there after an upgrade is another one.
+  // By name, because an upgrade replaces the file.
   program_ = called.find('/') != std::string::npos
                  ? std::filesystem::absolute(called, error).string()
                  : platform::OwnExecutable();
@@ -56,22 +56,22 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
   words.emplace_back("--examined");
   const auto said = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
   if (absl::IsDeadlineExceeded(said.status()) || absl::IsAborted(said.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        program_, " does not say whether it fits within ", kAnswerNs / 1'000'000'000, " s"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(program_, " did not answer within ", kAnswerNs / 1'000'000'000, " s"));
   }
   if (!said.ok()) return absl::FailedPreconditionError(said.status().message());
   const std::vector<std::string> lines = absl::StrSplit(said->text, '\n');
   const std::string& first = lines.front();
   if (first != kFits || lines.size() < 3) {
     return absl::FailedPreconditionError(absl::StrCat(
-        program_, first.empty() ? " does not say whether it fits (" + HowEnded(said->exit_code) +
-                                      "): a release before this one cannot take over"
+        program_, first.empty() ? " did not answer (" + HowEnded(said->exit_code) +
+                                      "): older releases than this one cannot take over"
                                 : ": " + MakePrintable(first)));
   }
   const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);
   if (!versions.has_value()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(program_, " says no version of the protocol: ", MakePrintable(lines[2])));
+        absl::StrCat(program_, " reported no protocol version: ", MakePrintable(lines[2])));
   }
   return NextProgram{MakePrintable(lines[1]), *versions};
 }
@@ -94,7 +94,7 @@ absl::Status Successor::Become(intake::ListenSocket listen_socket) const {
   pointers.push_back(nullptr);
   ::execv(program_.c_str(), pointers.data());
   return absl::UnavailableError(
-      absl::StrCat("cannot become ", program_, ": ", std::strerror(errno)));
+      absl::StrCat("cannot execute ", program_, ": ", std::strerror(errno)));
 }
 
 intake::ListenSocket TakeListenSocket() {
@@ -118,7 +118,7 @@ intake::ListenSocket TakeListenSocket() {
     listen_socket.socket = take(both.substr(0, comma));
     listen_socket.lock = take(both.substr(comma + 1));
   }
-  ::unsetenv(kListenSocketVariable);  // Programs that this one starts have none.
+  ::unsetenv(kListenSocketVariable);  // Programs that this one starts must not inherit it.
   return listen_socket;
 }
 

@@ -1,9 +1,9 @@
-// The program that takes this daemon's place, after an upgrade or a change of the configuration: the same
-// process runs another program (exec), so that systemd or launchd sees no end. That happens once no client
-// is left, and the door stays open (intake/socket_file.h): processes that connect in between wait.
+// The program that replaces this daemon after an upgrade or a change of the configuration. The same process
+// executes it, so systemd or launchd sees no exit. That happens once no client is left. The listen socket
+// stays open (intake/socket_file.h): processes that connect in between wait.
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeListenSocket
-//                 └─ unfit: refused, the old one goes on          └─ unfit by now: likewise
+//                 └─ unfit: refused, the old one stays            └─ now unfit: likewise
 #pragma once
 
 #include <string>
@@ -18,14 +18,13 @@ namespace mlxcomm {
 
 class Successor {
  public:
-  // Before the working directory changes: the program is what lies at the path by which this one was
+  // Call before the working directory changes. The program is the one at the path from which this one was
   // started, with the same arguments.
   Successor(int argc, char** argv);
 
-  // Runs it for what it says of itself and of the configuration. FAILED_PRECONDITION: what is wrong, and the
-  // remedy.
+  // Runs it to check itself and the configuration. FAILED_PRECONDITION: the fault and the remedy.
   absl::StatusOr<NextProgram> Examine() const;
-  // Returns only where the system refuses. Other threads have ended.
+  // Returns only if the system refuses. All other threads must have ended.
   absl::Status Become(intake::ListenSocket listen_socket) const;
 
  private:
@@ -33,10 +32,10 @@ class Successor {
   std::vector<std::string> arguments_;
 };
 
-// What `Examine` reads, on the side of the program that is asked.
+// The output of the examined program, which Examine reads.
 std::string DescribeAsSuccessor(const std::string& trouble);
 
-// What the program before this one has left open; not valid: there was none.
+// The listen socket that the previous program left open; not valid if there was none.
 intake::ListenSocket TakeListenSocket();
 
 }  // namespace mlxcomm

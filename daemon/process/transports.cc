@@ -46,20 +46,19 @@ rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   return options;
 }
 
-// What is assumed about devices, a line for each: its name, its value, and where it is from (the
-// limits of a system, or the configuration).
+// Lists the assumptions about devices: name, value and source (a system's limits, or the configuration).
 std::string DescribeLimits(const v1::RdmaConfig& config) {
   const rdma::RdmaOptions options = MakeRdmaOptions(config);
   const rdma::Limits& limits = options.limits;
   const bool apples = limits.equal_frame_bytes != 0;
-  const std::string kind = apples ? "as of Apple's devices" : "as of Linux's devices";
+  const std::string kind = apples ? "assumed for Apple's devices" : "assumed for Linux devices";
   std::string text;
   const auto add = [&](const char* name, const auto& value, bool configured) {
     absl::StrAppend(&text, name, "\t", value, "\t", configured ? "configured" : kind, "\n");
   };
   const auto word = [](bool value) { return value ? "true" : "false"; };
   absl::StrAppend(&text, "enabled\t", word(options.enabled), "\t",
-                  config.has_enabled() ? "configured" : "by default", "\n");
+                  config.has_enabled() ? "configured" : "default", "\n");
   add("library", options.library.empty() ? "the system's own" : options.library.c_str(),
       !options.library.empty());
   add("service", limits.service == rdma::Service::kReliable ? "RC" : "UC", false);

@@ -1,5 +1,4 @@
-// The transports that have rails beside the TCP connections (daemon/fabric/side_rails.h), which
-// is RDMA alone: how their rails are made, by the configuration.
+// The transports beside TCP (daemon/fabric/side_rails.h): how the configuration creates their rails.
 #pragma once
 
 #include <string>
@@ -11,9 +10,8 @@ namespace mlxcomm {
 
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config);
 
-// mlxcommd as a trial of RDMA (rdma/trials.h): a process that tries one thing and ends.
-// Writes "worked" or "refused", and then what came of it, to the standard output; the exit code. A
-// configuration that cannot be read is taken for an empty one, which is said.
+// Runs a trial (rdma/trials.h). Prints "worked" or "refused" and the details; returns the exit code. A
+// configuration that cannot be read counts as empty, which is reported.
 int TryRdma(const std::string& config_file, const std::string& name, const std::string& device);
 
 }  // namespace mlxcomm

@@ -6,7 +6,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Has its region keep the arena's pages where they are. False: not now.
+// Pins the arena's pages while its region exists. Returns false if that is not possible now.
 bool KeepPages(rail::ClientMemory& arena) {
   if (!arena.keep_pages) return true;
   std::shared_ptr<const void> pages = arena.keep_pages();
@@ -38,10 +38,10 @@ void ArenaRegions::Remove(const std::byte* data) {
     version_.fetch_add(1, std::memory_order_release);
     if (leaving_.empty()) return;
   }
-  port_.TendSoon();
+  port_.UpdateSoon();
 }
 
-ArenaRegions::View ArenaRegions::Look(std::uint64_t& version) const {
+ArenaRegions::View ArenaRegions::Snapshot(std::uint64_t& version) const {
   const std::lock_guard lock(mutex_);
   View view;
   for (const rail::ClientMemory& arena : arenas_)
@@ -57,7 +57,7 @@ void ArenaRegions::Ask(const std::byte* from) {
     if (regions_.size() + wanted_.size() >= limits_.arena_regions_max) return;
     wanted_.push_back(from);
   }
-  port_.TendSoon();
+  port_.UpdateSoon();
 }
 
 ArenaRegions::Piece ArenaRegions::PieceOf(const rail::ClientMemory& arena,
@@ -75,7 +75,7 @@ ArenaRegions::Piece ArenaRegions::PieceOf(const rail::ClientMemory& arena,
   return {arena.data + first, end - first};
 }
 
-// The next that is wanted, whose arena is there, and that is not registered yet.
+// Takes the next wanted address whose arena exists and whose piece is not registered yet.
 bool ArenaRegions::TakeWanted(rail::ClientMemory& arena, Piece& piece, std::uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (now_ns < refused_until_ns_ || ended_by_it_ >= kEndedMax) wanted_.clear();
@@ -95,19 +95,20 @@ bool ArenaRegions::TakeWanted(rail::ClientMemory& arena, Piece& piece, std::uint
   return false;
 }
 
-void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now_ns) {
+void ArenaRegions::Update(const std::shared_ptr<Device>& device, std::uint64_t now_ns) {
   std::vector<std::shared_ptr<const Region>> leaving;
   {
     const std::lock_guard lock(mutex_);
     leaving.swap(leaving_);
-    if (device == nullptr) wanted_.clear();  // Who still wants it asks again.
+    if (device == nullptr) wanted_.clear();  // Rails ask again.
   }
   leaving.clear();
   rail::ClientMemory arena;
   Piece piece;
   while (device != nullptr && TakeWanted(arena, piece, now_ns)) {
     rail::ClientMemory registered = arena;
-    if (!KeepPages(registered)) continue;  // The client gives pages back: it is asked for again.
+    if (!KeepPages(registered))
+      continue;  // The client is giving pages back; the rail will ask again.
     auto made = device->Register(registered, piece.data, piece.bytes);
     const std::lock_guard lock(mutex_);
     if (!made.ok()) {
@@ -117,7 +118,7 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
     }
     const bool is_there = std::ranges::any_of(
         arenas_, [&](const rail::ClientMemory& one) { return one.owner == arena.owner; });
-    // Else its client has gone meanwhile: it is let go at the end of this.
+    // If the arena was removed meanwhile, the region is dropped below.
     (is_there ? regions_ : leaving).push_back(*std::move(made));
     version_.fetch_add(1, std::memory_order_release);
   }

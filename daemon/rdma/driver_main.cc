@@ -39,22 +39,21 @@ namespace {
 
 constexpr std::size_t kCompletionsAtOnce = 32;
 constexpr int kSleepMs = 1000;
-// The rest of a request, once it has begun; and an answer.
+// Timeout for the rest of a request that has begun, and for an answer.
 constexpr std::uint64_t kRequestNs = 10'000'000'000;
-// As many as ever are numbered (ProcessDevice takes the lowest that is free).
+// ProcessDevice numbers regions from the lowest free number.
 constexpr std::size_t kRegionsMax = 256;
 
-// A region that is registered, and the mapping that it lies in.
 struct MappedRegion {
   std::shared_ptr<const void> mapping;
   std::shared_ptr<const Region> region;
 };
 
-// Regions by their number: queue pairs' threads read it, the answering one writes. The daemon lets go
-// of a region only when nothing of it is posted any more.
+// Regions by number: queue pairs' threads read it, the answering thread writes it. The daemon deregisters a
+// region only when nothing posted uses it.
 using Regions = std::array<std::atomic<const Region*>, kRegionsMax>;
 
-// One queue pair, and its thread.
+// A queue pair and its thread.
 class Pump {
  public:
   Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const platform::Mapping> segment,
@@ -75,14 +74,14 @@ class Pump {
                      layout.entries) {}
   ~Pump() {
     stop_.store(true);
-    // It may sleep: the end of its own doorbell wakes it.
+    // Wakes the thread if it sleeps.
     ::shutdown(doorbell_.get(), SHUT_RDWR);
     if (thread_.joinable()) thread_.join();
   }
 
   const std::shared_ptr<const platform::Mapping>& segment() const { return segment_; }
   absl::Status Start(const QueuePairAddress& peer) {
-    if (thread_.joinable()) return absl::FailedPreconditionError("it is connected already");
+    if (thread_.joinable()) return absl::FailedPreconditionError("it is already connected");
     if (absl::Status status = pair_->Connect(peer); !status.ok()) return status;
     try {
       thread_ = std::thread([this] { Run(); });
@@ -95,7 +94,7 @@ class Pump {
 
  private:
   void Run() {
-    platform::ServeWhoWaits();
+    platform::RaiseThreadPriority();
     std::uint64_t idle_since = platform::MonotonicNow();
     while (!stop_.load(std::memory_order_relaxed)) {
       bool moved = !has_failed_ && TakeRequests();
@@ -104,7 +103,7 @@ class Pump {
       if (moved) {
         idle_since = now;
       } else if (now - idle_since >=
-                 (LooksOn() ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns)) {
+                 (IsPolled() ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns)) {
         Sleep();
       }
     }
@@ -118,13 +117,13 @@ class Pump {
       any = true;
       const absl::Status status = result == queue::RingResult::kDone
                                       ? Post(request)
-                                      : absl::InternalError("requests that make no sense");
+                                      : absl::InternalError("the request ring is corrupt");
       if (!status.ok()) Fail(std::string(status.message()));
     }
     return any;
   }
   absl::Status Post(const PostRequest& request) {
-    const absl::Status nonsense = absl::InternalError("a request that makes no sense");
+    const absl::Status nonsense = absl::InternalError("an invalid request");
     const bool receive = request.kind == PostRequest::Kind::kReceive;
     if (!pair_->HasSlot(request.slot, receive) || request.bytes > slot_bytes_) return nonsense;
     if (receive) return pair_->PostReceive(request.slot);
@@ -153,7 +152,7 @@ class Pump {
       if (!one.ok) rail::PutText(one.what, header_->why);
       const PostCompletion reported{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
       if (completions_.Push(reported) != queue::RingResult::kDone) {
-        Fail("the driver completes more than was posted");
+        Fail("the driver completed more than was posted");
         return true;
       }
     }
@@ -167,10 +166,10 @@ class Pump {
       if (!requests_.PrepareToSleep()) return;
       if (const absl::Status status = pair_->Arm(); !status.ok())
         Fail(std::string(status.message()));
-      // What completed before it was armed is not told.
+      // Completions from before Arm raise no event.
       if (has_failed_ || TakeCompletions()) return requests_.WakeUp();
       waited[1].fd = pair_->descriptor();
-      if (waited[1].fd < 0) wait_ms = kLookMs;
+      if (waited[1].fd < 0) wait_ms = kPollMs;
     }
     ::poll(waited, 2, wait_ms);
     requests_.WakeUp();
@@ -179,18 +178,18 @@ class Pump {
         queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone;
     if (has_gone) stop_.store(true);
   }
-  // Nothing more is posted or told; the rail has to go.
+  // Posts and reports nothing more; the rail must end.
   void Fail(const std::string& why) {
     if (std::exchange(has_failed_, true)) return;
     rail::PutText(why, header_->why);
     header_->has_failed.store(1, std::memory_order_release);
-    // The side that sleeps may not have said so yet: then it finds this when it wakes by itself.
+    // The daemon's thread may not have announced its sleep yet; it finds the flag when it wakes.
     queue::RingDoorbell(doorbell_.get());
   }
   void Wake() {
     if (completions_.ConsumerSleeps()) queue::RingDoorbell(doorbell_.get());
   }
-  bool LooksOn() const {
+  bool IsPolled() const {
     return header_->completions.consumer_sleeps.load(std::memory_order_relaxed) == 0;
   }
 
@@ -215,7 +214,7 @@ bool HasBytes(int descriptor, std::uint64_t bytes) {
          static_cast<std::uint64_t>(its.st_size) >= bytes;
 }
 
-// What the daemon asks for, one after the other.
+// Executes the daemon's requests one by one.
 class Driver {
  public:
   DriverAnswer Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors) {
@@ -223,16 +222,16 @@ class Driver {
     DriverAnswer answer;
     absl::Status status;
     if ((request.kind == Kind::kOpen) != (device_ == nullptr)) {
-      status = absl::FailedPreconditionError("the device is opened first, and once");
+      status = absl::FailedPreconditionError("the device must be opened first, and only once");
     } else if (request.kind == Kind::kOpen) {
       status = Open(request, answer);
-    } else if (request.kind == Kind::kLook) {
+    } else if (request.kind == Kind::kCheck) {
       answer.is_there = device_->IsThere() ? 1 : 0;
     } else if (request.kind == Kind::kMake) {
       status = Make(request, std::move(descriptors), answer);
     } else if (request.kind == Kind::kConnect) {
       const auto found = pumps_.find(request.id);
-      status = found == pumps_.end() ? absl::InternalError("there is no such queue pair")
+      status = found == pumps_.end() ? absl::InternalError("no such queue pair")
                                      : found->second->Start(request.peer);
     } else if (request.kind == Kind::kDestroy) {
       status = Destroy(request.id);
@@ -242,7 +241,7 @@ class Driver {
       regions_[request.id].store(nullptr, std::memory_order_release);
       mapped_.erase(request.id);
     } else {
-      status = absl::UnimplementedError("nothing of the kind can be asked for");
+      status = absl::UnimplementedError("an unknown request");
     }
     answer.code = static_cast<std::int32_t>(status.code());
     answer.reason = static_cast<std::uint32_t>(rail::ReasonOf(status));
@@ -255,8 +254,8 @@ class Driver {
     const std::string_view version = rail::TextOf(request.version);
     if (version != kSoftwareVersion) {
       return absl::FailedPreconditionError(
-          absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
-                       kSoftwareVersion, " lies in its place. Restart it"));
+          absl::StrCat("mlxcommd was replaced: version ", std::string(version), " is running, but ",
+                       kSoftwareVersion, " is installed. Restart it"));
     }
     absl::StatusOr<std::unique_ptr<Library>> library =
         LoadLibrary(std::string(rail::TextOf(request.library)));
@@ -277,12 +276,11 @@ class Driver {
     const bool sound = descriptors.size() == 2 && shape.messages >= kMessagesMin &&
                        shape.messages <= limits_.frames_max && shape.message_bytes > 0 &&
                        shape.message_bytes <= limits_.message_bytes_max;
-    if (!sound || pumps_.contains(request.id))
-      return absl::InternalError("no queue pair is like that");
+    if (!sound || pumps_.contains(request.id)) return absl::InternalError("an invalid queue pair");
     const QueueLayout layout(shape.messages, shape.message_bytes,
                              static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
     if (!HasBytes(descriptors[0].get(), layout.bytes))
-      return absl::InternalError("a short segment");
+      return absl::InternalError("the segment is too short");
     absl::StatusOr<platform::Mapping> mapped =
         MapSharedMessages(descriptors[0].get(), 0, layout.bytes, limits_.region_boundary);
     if (!mapped.ok()) return mapped.status();
@@ -297,7 +295,7 @@ class Driver {
                                shape.message_bytes, regions_, scheduling_);
     return absl::OkStatus();
   }
-  // What the driver does not give back it may still write to: its memory stays mapped.
+  // The driver may still write to a queue pair that it does not give back, so its memory stays mapped.
   absl::Status Destroy(std::uint32_t id) {
     const auto found = pumps_.find(id);
     if (found == pumps_.end()) return absl::OkStatus();
@@ -306,7 +304,7 @@ class Driver {
     pumps_.erase(found);
     if (device_->use().queue_pairs < before) return absl::OkStatus();
     left_.push_back(memory);
-    return absl::UnavailableError("the driver does not give back a queue pair");
+    return absl::UnavailableError("the driver did not give back a queue pair");
   }
   absl::Status Register(const DriverRequest& request,
                         const std::vector<FileDescriptor>& descriptors) {
@@ -315,7 +313,7 @@ class Driver {
                        request.bytes <= limits_.region_bytes_max &&
                        request.offset <= INT64_MAX - request.bytes &&
                        HasBytes(descriptors[0].get(), request.offset + request.bytes);
-    if (!sound) return absl::InternalError("no region is like that");
+    if (!sound) return absl::InternalError("an invalid region");
     absl::StatusOr<platform::Mapping> mapped = MapSharedMessages(
         descriptors[0].get(), request.offset, request.bytes, limits_.region_boundary);
     if (!mapped.ok()) return mapped.status();
@@ -334,11 +332,11 @@ class Driver {
   Limits limits_;
   Regions regions_{};
   std::map<std::uint32_t, MappedRegion> mapped_;
-  std::map<std::uint32_t, std::unique_ptr<Pump>> pumps_;  // They use regions.
+  std::map<std::uint32_t, std::unique_ptr<Pump>> pumps_;  // Destroyed first: they use regions.
   std::vector<std::shared_ptr<const platform::Mapping>> left_;
 };
 
-// A thread may hang in the driver, and the one that answers wait for it.
+// A separate thread, because any other may hang in the driver.
 void EndWithTheDaemon() {
   std::thread([] {
     char byte = 0;
@@ -352,12 +350,12 @@ void EndWithTheDaemon() {
 
 int RunDriver(int socket) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
-  // What has been mapped belongs to others, and may be all of the memory that there is.
+  // A core file would contain clients' memory, perhaps all of the machine's.
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   EndWithTheDaemon();
-  platform::ServeWhoWaits();
-  // Left to the system at the end: a thread may never come back from the driver.
+  platform::RaiseThreadPriority();
+  // Never destroyed: a thread may never return from the driver.
   auto* const driver = new Driver;
   for (;;) {
     pollfd waited{socket, POLLIN, 0};
@@ -368,7 +366,7 @@ int RunDriver(int socket) {
     int count = 0;
     if (!queue::ReceiveWithDescriptors(socket, &request, sizeof request, numbers,
                                        queue::kDescriptorsMax, &count, kRequestNs)) {
-      ::_exit(0);  // The daemon has gone.
+      ::_exit(0);  // The daemon is gone.
     }
     std::vector<FileDescriptor> descriptors;
     for (int i = 0; i < count; ++i) descriptors.emplace_back(numbers[i]);

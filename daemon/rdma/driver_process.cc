@@ -21,11 +21,11 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Until one whose socket is closed has ended by itself, and until one that was killed has.
+// How long to wait for a process after its socket was closed, and after it was killed.
 constexpr std::uint64_t kClosedNs = 1'000'000'000;
 constexpr std::uint64_t kKilledNs = 1'000'000'000;
 
-// Those that were killed and have not gone, by device.
+// Killed processes that have not exited, by device.
 class Undead {
  public:
   static Undead& Get() {
@@ -36,7 +36,7 @@ class Undead {
     const std::lock_guard lock(mutex_);
     pids_[device] = pid;
   }
-  // 0: there is none.
+  // Returns 0 if none exists.
   pid_t Of(const std::string& device) {
     const std::lock_guard lock(mutex_);
     const auto found = pids_.find(device);
@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
   if (const pid_t undead = Undead::Get().Of(device); undead != 0) {
     return absl::UnavailableError(absl::StrCat("process ", undead,
                                                " hangs in the driver of RDMA device ", device,
-                                               " and cannot be ended; restart this machine"));
+                                               " and cannot be killed; restart this machine"));
   }
   int ends[2];
   if (!queue::MakeDoorbellPair(ends)) {
@@ -93,7 +93,7 @@ void DriverProcess::Kill() {
   reaped_ = true;
 }
 
-// True: it has ended, and `ended_` says how.
+// Returns true if the process has ended; `ended_` states how.
 bool DriverProcess::Reap(std::uint64_t wait_ns) {
   int status = 0;
   if (!AwaitProgram(pid_, std::chrono::nanoseconds(wait_ns), status)) return false;
@@ -134,14 +134,13 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
                                     call_ns_);
   if (!answered) {
     const bool hangs = errno == ETIMEDOUT;
-    // What has closed its end is about to end.
+    // A process that has closed its end is about to exit.
     if (!hangs && Reap(kClosedNs)) return ended_;
-    ended_ =
-        rail::WithReason(absl::DeadlineExceededError(absl::StrCat(
-                             "the driver of RDMA device ", device_, " did not come back within ",
-                             absl::FormatDuration(absl::Nanoseconds(call_ns_)),
-                             ", and its process (", pid_, ") was ended")),
-                         LinkReason::kRdmaDriverSilent);
+    ended_ = rail::WithReason(absl::DeadlineExceededError(absl::StrCat(
+                                  "the driver of RDMA device ", device_, " did not return within ",
+                                  absl::FormatDuration(absl::Nanoseconds(call_ns_)),
+                                  ", so its process (", pid_, ") was killed")),
+                              LinkReason::kRdmaDriverSilent);
     Kill();
     return ended_;
   }

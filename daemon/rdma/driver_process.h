@@ -1,12 +1,10 @@
-// The process in which a device's driver is called, as the daemon sees it. README.md says why, and
-// what happens when it ends.
+// The process in which a device's driver is called, as seen by the daemon (README.md).
 //
 //   daemon: ProcessDevice ──Call──▶ socket ──▶ RunDriver (driver_main.cc) ──▶ verbs
 //                │                                  │ a thread for each queue pair
 //                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
 //
-// One that hangs in its driver may not even end when it is killed; then there is none for this
-// device until it has.
+// A process that hangs in its driver may survive SIGKILL. Until it exits, no other is started for the device.
 //
 // Owner: ProcessDevice, its queue pairs and regions. Thread: any; one call at a time. Memory: none.
 #pragma once
@@ -28,43 +26,40 @@
 
 namespace mlxcomm::rdma {
 
-// The argument that makes a program this process; its socket is kDriverSocket.
+// The argument that selects RunDriver, and the descriptor of its socket.
 inline constexpr char kDriverArgument[] = "--drive-rdma";
 inline constexpr int kDriverSocket = 3;
 
-// In that process: a thread answers the daemon's requests, and one for each queue pair posts what
-// the daemon asks for and reports what has completed. `socket`: a stream to the daemon; the exit
-// code.
+// Runs in that process: one thread answers the daemon's requests, and one for each queue pair posts and
+// reports completions. `socket`: a stream to the daemon. Returns the exit code.
 //
-//   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, as long as anything moves or the
-//     daemon's thread looks as well ─▶ have the completion queue tell, look once more, sleep
+//   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, while anything moves or the daemon's thread
+//     polls as well ─▶ arm the completion queue, poll once more, sleep
 //
-// It ends when the daemon has, however that came about, and whatever its threads do then: its
-// standard input ends. Signals that end a daemon in an orderly way are ignored: it is needed
-// until the daemon has drained.
+// It exits when its standard input ends, which it does with the daemon, whatever its threads are doing. It
+// ignores the signals that stop a daemon, because the daemon needs it until it has drained.
 int RunDriver(int socket);
 
 class DriverProcess {
  public:
-  // Drivers take long over some calls, opening above all. One that takes longer counts as hung.
+  // Drivers take long over some calls, above all opening. After this long the driver counts as hung.
   static constexpr std::uint64_t kCallNs = 10'000'000'000;
 
-  // `program` runs RunDriver when it is asked to; `device` is for people. RESOURCE_EXHAUSTED: no
-  // descriptor. UNAVAILABLE: it cannot be started, or the last one of this device has not ended.
+  // `program` must run RunDriver for kDriverArgument; `device` is for display. RESOURCE_EXHAUSTED: no
+  // descriptor. UNAVAILABLE: it cannot be started, or the device's last process has not exited.
   static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
                                                               const std::string& device,
                                                               std::uint64_t call_ns = kCallNs);
-  // It ends by itself when nobody has the other end of its lifeline; else it is ended. Up to 2 s.
+  // Closes the lifeline and waits for the exit; kills it otherwise. Takes up to 2 s.
   ~DriverProcess();
 
-  // Descriptors are passed, not given away. An error is the driver's; ABORTED: the process has ended,
-  // DEADLINE_EXCEEDED: it was ended, as it did not answer. Others wait for as long: the loop never
-  // is one of them.
+  // `descriptors` are passed, not given away. Returns the driver's error; ABORTED: the process has ended;
+  // DEADLINE_EXCEEDED: it did not answer and was killed. Other callers wait, so the loop never calls it.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});
-  // OK: it runs, as far as is known. Else how it ended.
+  // Returns OK while the process runs, otherwise how it ended.
   absl::Status Ended();
-  // The same of one that has closed its end of a socket, and so is about to end.
+  // The same for a process that has closed its end of a socket and so is about to exit.
   absl::Status AwaitEnd();
   pid_t pid() const { return pid_; }
 
@@ -78,26 +73,23 @@ class DriverProcess {
         lifeline_(std::move(lifeline)) {}
   absl::Status EndedLocked(std::uint64_t wait_ns);
   bool Reap(std::uint64_t wait_ns);
-  void Kill();  // Nobody waits for it any more after this.
+  void Kill();  // The process counts as reaped afterwards.
 
   const std::string device_;
   const pid_t pid_;
   const std::uint64_t call_ns_;
   std::mutex mutex_;
   FileDescriptor socket_;
-  // The process reads the other end of this pipe, and ends when nobody has it any more, also where
-  // the daemon was killed while the driver hung.
+  // The process reads the other end of this pipe and exits at its end, even if the daemon was killed while
+  // the driver hung.
   FileDescriptor lifeline_;
   bool reaped_ = false;  // Or given up.
-  absl::Status ended_;   // Once it is known.
+  absl::Status ended_;   // OK until it has ended.
 };
 
-// A device whose driver is called there: the same Device, QueuePair and Region as verbs_device.h
-// has, with the driver's part elsewhere. Posting writes a request into shared memory, and Poll
-// reads completions from there: neither waits. What the other process writes is not believed: it is
-// copied, checked against what was posted, and whatever does not fit fails the queue pair.
-//
-// Starts the process and opens the device there. UNAVAILABLE, NOT_FOUND: as Library::Open.
+// Starts the process and opens the device there. Posting writes a request into shared memory, and Poll reads
+// completions from it; neither blocks. The other process's output is not trusted: it is copied and checked
+// against what was posted, and a mismatch fails the queue pair. UNAVAILABLE, NOT_FOUND: like Library::Open.
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
     const std::string& program, const std::string& library, const std::string& name,
     const Limits& limits, const queue::SchedulingPolicy& scheduling,

@@ -15,14 +15,13 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Until it is looked again whether the device is there.
-constexpr auto kLookPause = std::chrono::seconds(1);
-// A process that calls the driver is started again after so long, and after twice as long each time
-// that it lasted less than kSteadyProcessNs.
+// Interval of checks whether the device still exists.
+constexpr auto kCheckPause = std::chrono::seconds(1);
+// Pause before a driver's process is started again; doubles each time that it lasted less than
+// kSteadyProcessNs.
 constexpr std::uint64_t kPauseNsMin = 500'000'000;
 constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
-constexpr std::uint64_t kSteadyProcessNs =
-    60'000'000'000;  // Longer than a call that hangs is waited for.
+constexpr std::uint64_t kSteadyProcessNs = 60'000'000'000;  // Longer than any call's timeout.
 
 absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
   if (!subject.program.empty()) {
@@ -110,39 +109,39 @@ DeviceUse DriverThread::Shared::Use() const {
   return device == nullptr ? DeviceUse{} : device->use();
 }
 
-void DriverThread::Shared::TendSoon() {
+void DriverThread::Shared::UpdateSoon() {
   const std::lock_guard lock(mutex);
-  tend_regions = true;
+  update_regions = true;
   changed.notify_all();
 }
 
-// What was to be destroyed still is.
+// Queued destructions still run after the owner has gone.
 void DriverThread::Run(Shared& shared) {
   std::unique_lock lock(shared.mutex);
-  auto look_at = std::chrono::steady_clock::now() + kLookPause;
+  auto check_at = std::chrono::steady_clock::now() + kCheckPause;
   for (;;) {
-    while (shared.jobs.empty() && !shared.tend_regions && shared.bell != nullptr) {
+    while (shared.jobs.empty() && !shared.update_regions && shared.bell != nullptr) {
       if (shared.device == nullptr) {
         shared.changed.wait(lock);
-      } else if (shared.changed.wait_until(lock, look_at) == std::cv_status::timeout) {
+      } else if (shared.changed.wait_until(lock, check_at) == std::cv_status::timeout) {
         break;
       }
     }
-    // However often there is something else to do.
-    if (shared.device != nullptr && std::chrono::steady_clock::now() >= look_at) {
-      LookAtDevice(shared, lock);
-      look_at = std::chrono::steady_clock::now() + kLookPause;
+    // Checked on time, however much other work there is.
+    if (shared.device != nullptr && std::chrono::steady_clock::now() >= check_at) {
+      CheckDevice(shared, lock);
+      check_at = std::chrono::steady_clock::now() + kCheckPause;
     } else if (!shared.jobs.empty()) {
       DoNext(shared, lock);
-    } else if (shared.tend_regions) {
-      shared.tend_regions = false;
+    } else if (shared.update_regions) {
+      shared.update_regions = false;
       const std::shared_ptr<Device> device = shared.bell == nullptr ? nullptr : shared.device;
-      InDriver(shared, lock, [&] { shared.regions.Tend(device, platform::MonotonicNow()); });
+      InDriver(shared, lock, [&] { shared.regions.Update(device, platform::MonotonicNow()); });
     } else if (shared.bell == nullptr) {
       break;
     }
   }
-  // Results that nobody has taken, and the device, go here and not on the loop's thread.
+  // Destroys unclaimed results and the device here, because that calls the driver.
   std::deque<Result> results = std::move(shared.results);
   std::shared_ptr<Device> device = std::move(shared.device);
   lock.unlock();
@@ -161,8 +160,8 @@ void DriverThread::InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, 
 void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
   Job job = std::move(shared.jobs.front());
   shared.jobs.pop_front();
-  // One that has gone since it was last looked at is opened again for this.
-  if (job.kind == Job::Kind::kMake && shared.device != nullptr) LookAtDevice(shared, lock);
+  // Opens the device again if it has vanished since the last check.
+  if (job.kind == Job::Kind::kMake && shared.device != nullptr) CheckDevice(shared, lock);
   const bool wanted = shared.bell != nullptr;
   Result result;
   InDriver(shared, lock, [&] {
@@ -178,8 +177,8 @@ void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
   shared.bell->Ring();
 }
 
-// Its queue pairs, which fail then, keep it open until they have gone.
-void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock) {
+// Its queue pairs fail, and keep it open until they are destroyed.
+void DriverThread::CheckDevice(Shared& shared, std::unique_lock<std::mutex>& lock) {
   std::shared_ptr<Device> device = shared.device;
   bool is_there = false;
   absl::Status ended;
@@ -194,10 +193,10 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
   }
   InDriver(shared, lock, [&] {
     if (!ended.ok()) {
-      spdlog::warn("{}; TCP carries on, and it is started again", std::string(ended.message()));
+      spdlog::warn("{}; TCP carries on, and it will be restarted", std::string(ended.message()));
     }
     shared.regions.ForgetRegions();
-    shared.regions.Tend(nullptr, 0);  // They keep the device open.
+    shared.regions.Update(nullptr, 0);  // Regions keep the device open.
     device.reset();
   });
 }
@@ -219,7 +218,7 @@ absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
     if (shared.device != nullptr) return shared.device;
     const std::uint64_t now = platform::MonotonicNow();
     if (now < shared.again_ns) {
-      return absl::UnavailableError(absl::StrCat(shared.last_end, "; it is started again in ",
+      return absl::UnavailableError(absl::StrCat(shared.last_end, "; it will be restarted in ",
                                                  (shared.again_ns - now) / 1'000'000 + 1, " ms"));
     }
     shared.opened_ns = now;
@@ -244,8 +243,8 @@ void DriverThread::Do(Shared& shared, Job& job, Result& result) {
       result.status = device.status();
       return;
     }
-    // A thread for each of them may be in the driver for ever: their number is bounded by this.
-    if ((*device)->use().queue_pairs >= job.pairs_most) {
+    // A thread of each queue pair may hang in the driver for ever, so this bounds their number.
+    if ((*device)->use().queue_pairs >= job.pairs_max) {
       result.status = absl::ResourceExhaustedError(
           absl::StrCat("RDMA device ", shared.subject.device, ": the driver has not given back ",
                        (*device)->use().queue_pairs, " queue pairs"));

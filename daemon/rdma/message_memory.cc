@@ -13,7 +13,7 @@ namespace {
 
 absl::StatusOr<platform::Mapping> MapWithin(std::uint64_t boundary, std::size_t bytes, int flags,
                                             int descriptor, std::uint64_t offset) {
-  // One that reaches over a boundary is kept until another is found, which so lies elsewhere.
+  // A mapping across a boundary is kept during the next attempt, which therefore lies elsewhere.
   platform::Mapping refused;
   for (int attempt = 0; attempt < 2; ++attempt) {
     void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor,
@@ -27,7 +27,8 @@ absl::StatusOr<platform::Mapping> MapWithin(std::uint64_t boundary, std::size_t 
     if (boundary == 0 || first / boundary == (first + bytes - 1) / boundary) return found;
     refused = std::move(found);
   }
-  return absl::ResourceExhaustedError("no memory for messages within 4 GiB");
+  return absl::ResourceExhaustedError(
+      "no memory for messages that does not cross a 4 GiB boundary");
 }
 
 }  // namespace

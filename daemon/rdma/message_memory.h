@@ -1,5 +1,5 @@
-// Pages that a device may be given: of one's own, or of an object that another process shares. They
-// do not reach over a multiple of `boundary` (limits.h; 0: they may).
+// Memory for a device: private pages, or pages of an object that another process shares. They do not cross a
+// multiple of `boundary` (limits.h; 0: no limit).
 //
 // Owner: the caller. Thread: any. Memory: the pages.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace mlxcomm::rdma {
 
-// RESOURCE_EXHAUSTED: there is none like that.
+// Returns RESOURCE_EXHAUSTED if no such memory is available.
 absl::StatusOr<platform::Mapping> MapMessages(std::size_t bytes, std::uint64_t boundary);
-// `offset`: whole pages. No core file has it.
+// `offset`: whole pages. Core files omit the mapping.
 absl::StatusOr<platform::Mapping> MapSharedMessages(int descriptor, std::uint64_t offset,
                                                     std::size_t bytes, std::uint64_t boundary);
 

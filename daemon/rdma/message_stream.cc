@@ -27,7 +27,7 @@ std::uint32_t MessageStream::TakeFreeSlot() {
   return slot;
 }
 
-// For frames; a slot and some numbers are left for what carries none.
+// Opens a slot for frames. Keeps a slot and some numbers for messages without frames.
 bool MessageStream::OpenSlot() {
   if (open_ != kNone) return true;
   wants_credit_ = !HasCredit(reserve());
@@ -48,7 +48,7 @@ void MessageStream::CloseSlot(std::uint32_t raw) {
   ++next_number_;
 }
 
-// As much of a part as the open slot takes.
+// Copies as much of a part as the open slot holds.
 std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) {
   const std::uint32_t room = body_bytes() - open_bytes_;
   if (frame_left_ == 0) {
@@ -70,15 +70,15 @@ std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) 
   return taken;
 }
 
-// Closes the open slot as the one that tells of them. 0: they have to wait; few at a time would
-// cost a header each.
+// Sends whole messages from the region; the open slot announces them. Returns 0 if they must wait: a few at a
+// time would cost a header each.
 std::size_t MessageStream::TakeRaw(const std::byte* from, std::uint64_t messages,
                                    SendRegions::Known& known) {
   const std::uint64_t wanted = std::min<std::uint64_t>(messages, RawMax());
-  // A sender that waits for it has sent so much that the other side reports half of its receives.
+  // A waiting sender has sent so much that the other side will report half of its receives.
   const std::uint64_t least = std::min<std::uint64_t>(
       wanted, std::max(std::min(RawMax() / 2, shape_.peer_receives / 2 - reserve()), 1u));
-  // The open slot has the next number; the next with a header may be one of the reserve.
+  // The open slot uses the next number; the next header may use one of the reserve.
   const std::uint64_t numbers = limit_ - next_number_ - reserve();
   const std::uint64_t room = std::min<std::uint64_t>(numbers, free_.size() - 1);
   if (room < least) {
@@ -105,7 +105,7 @@ std::size_t MessageStream::TakeRaw(const std::byte* from, std::uint64_t messages
   return taken;
 }
 
-// 0: no more now.
+// Returns 0 if no more can be taken now.
 std::size_t MessageStream::TakeSome(const std::byte* from, std::size_t bytes) {
   const std::uint64_t whole = std::min<std::uint64_t>(bytes, frame_left_) / shape_.slot_bytes;
   SendRegions::Found found;
@@ -116,7 +116,7 @@ std::size_t MessageStream::TakeSome(const std::byte* from, std::size_t bytes) {
   std::size_t taken = TakePart(from, bytes);
   if (taken > 0 && open_bytes_ < body_bytes()) return taken;
   CloseSlot();
-  // The next header, uncut, begins the next slot.
+  // Headers are not split: the next one begins the next slot.
   return taken > 0 ? taken : TakeSome(from, bytes);
 }
 
@@ -134,7 +134,7 @@ ssize_t MessageStream::Write(int /*socket*/, iovec* parts, int count) {
     }
     if (left > 0) break;
   }
-  // The other side waits for it; what more there is comes with the next call.
+  // The other side waits for it.
   if (open_ != kNone) CloseSlot();
   if (written > 0) return static_cast<ssize_t>(written);
   errno = EAGAIN;
@@ -178,7 +178,7 @@ bool MessageStream::TakeGap() {
       arrived_.front().at = arrived_.front().first_frame;
       break;
     }
-    // All of it belongs to the frame that is lost, and so may what follows.
+    // The whole message belongs to the lost frame, and the next one may, too.
     PopArrived();
     (arrived_.empty() ? gap_ : arrived_.front().gap) = true;
     gap_reported_ = true;
@@ -254,22 +254,22 @@ bool MessageStream::IsSound(const wire::MessageHeader& header) const {
                       : header.raw <= shape_.receives / 2 && header.raw_bytes == shape_.slot_bytes;
   return header.number > seen_ && header.bytes <= body_bytes() && raw_is_sound &&
          (header.first_frame == wire::kNoFrame || header.first_frame < header.bytes) &&
-         // Each that came since has a number of its own.
-         header.number - seen_ - 1 >= raw_came_;
+         // Each message since then has its own number.
+         header.number - seen_ - 1 >= raw_received_;
 }
 
-// None of them is known for what it is before the next header. False: there are too many.
+// Raw messages are recognised only by the next header. Returns false if there are too many.
 bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
-  if (++raw_came_ > kUntoldFactorMax * shape_.receives) return false;
-  raw_spoilt_ = raw_spoilt_ || raw_came_ > raw_reported_ || bytes != shape_.slot_bytes;
-  (raw_spoilt_ ? read_ : held_).emplace_back() = slot;
+  if (++raw_received_ > kRawFactorMax * shape_.receives) return false;
+  raw_invalid_ = raw_invalid_ || raw_received_ > raw_announced_ || bytes != shape_.slot_bytes;
+  (raw_invalid_ ? read_ : held_).emplace_back() = slot;
   return true;
 }
 
-// `missing`: how many messages are missing before one with a header. True: they are the raw ones,
-// and all have come.
+// `missing`: the messages missing before one with a header. Returns true if they are the announced raw ones
+// and all have arrived.
 bool MessageStream::ConfirmRaw(std::uint64_t missing) {
-  const bool all = missing == raw_reported_ && held_.size() == raw_reported_ && !raw_spoilt_;
+  const bool all = missing == raw_announced_ && held_.size() == raw_announced_ && !raw_invalid_;
   for (; !held_.empty(); held_.pop_front()) {
     if (all) {
       arrived_.emplace_back() = {held_.front(), 0, shape_.slot_bytes, wire::kNoFrame,
@@ -278,9 +278,9 @@ bool MessageStream::ConfirmRaw(std::uint64_t missing) {
       read_.emplace_back() = held_.front();
     }
   }
-  lost_messages_ += missing - raw_came_;
-  raw_came_ = 0;
-  raw_spoilt_ = false;
+  lost_messages_ += missing - raw_received_;
+  raw_received_ = 0;
+  raw_invalid_ = false;
   return all;
 }
 
@@ -304,7 +304,7 @@ bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
     gap_reported_ = false;
   }
   seen_ = header.number;
-  raw_reported_ = header.raw;
+  raw_announced_ = header.raw;
   if (header.bytes == 0 || is_short) {
     read_.emplace_back() = slot;
     return true;
@@ -318,8 +318,8 @@ bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
 }
 
 void MessageStream::OnTime() {
-  if (free_.empty() || !closed_.empty()) return;  // What is to be posted tells as well.
-  // What was read is posted before anything is sent.
+  if (free_.empty() || !closed_.empty()) return;  // The next message carries the credit.
+  // Slots that were read are posted before anything is sent.
   const std::uint64_t takes = seen_ + posted_ + read_.size();
   const std::uint64_t unreported = takes > reported_ ? takes - reported_ : 0;
   const bool reports = 2 * unreported >= shape_.receives || report_now_ || is_unconfirmed_;

@@ -1,12 +1,12 @@
-// The bytes of frames as messages of a queue pair (wire/rdma_message.h), both ways, and how much each side
-// may send: a send that meets no receive would be lost, or be a fault. README.md, MessageStream, has the
-// rules of credit, gaps and raw messages.
+// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and the credit:
+// a send without a receive would be lost, or a fault. README.md has the rules of credit, gaps and raw
+// messages.
 //
 //   Write ─▶ slot that is open ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
 //   posted ─OnReceived─▶ arrived ──Read──▶ to be posted ─NextReceive, OnReceivePosted─▶ posted
 //
-// Sans-I/O; time is an argument. Owner: a rail. Thread: its own. Memory: the queue pair's slots, and a few
-// words for each.
+// Sans-I/O; time is an argument. Owner: RailThread. Thread: its own. Memory: the queue pair's slots, and a
+// few words for each.
 #pragma once
 
 #include <algorithm>
@@ -27,34 +27,33 @@ class MessageStream final : public rail::ByteStream {
   static constexpr std::uint64_t kLostNs = 100'000'000;
   static constexpr std::uint64_t kKeepAliveNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Payload of fewer messages is copied; and so is all where half of what may be under way, raw
-  // messages and the header before them, is less.
+  // Payload of fewer messages is copied.
   static constexpr std::uint32_t kRawMessagesMin = 4;
-  // Nothing but raw messages, this many times what may be under way: no loss explains that.
-  static constexpr std::uint32_t kUntoldFactorMax = 8;
+  // This many times the receives in raw messages alone cannot be the result of losses.
+  static constexpr std::uint32_t kRawFactorMax = 8;
   static constexpr std::uint32_t kReserveMax = 5;
 
   struct Shape {
-    std::byte* memory = nullptr;  // Of the slots: receives come first, then sends.
+    std::byte* memory = nullptr;  // The slots: receives first, then sends.
     std::uint32_t slot_bytes = 0;
-    std::uint32_t receives = 0;  // All are posted at the beginning.
+    std::uint32_t receives = 0;  // All are posted at the start.
     std::uint32_t sends = 0;
-    std::uint32_t peer_receives = 0;  // As many has the other side posted.
+    std::uint32_t peer_receives = 0;
     std::uint64_t connection = 0;
-    SendRegions* regions = nullptr;  // Null: all is copied. Outlives it.
-    bool loses_nothing = false;      // A gap is a message that a device has changed.
+    SendRegions* regions = nullptr;  // Null: everything is copied. Outlives the stream.
+    bool loses_nothing = false;      // A gap means that a device corrupted a message.
   };
-  // What is to be posted.
+  // A message to post.
   struct Outgoing {
     std::uint32_t slot = 0;
     std::uint32_t bytes = 0;
-    const std::byte* from = nullptr;  // Raw: in `known`'s region. Null: what is in the slot.
+    const std::byte* from = nullptr;  // Raw: in the region of `known`. Null: in the slot.
     SendRegions::Known* known = nullptr;
   };
   MessageStream(const Shape& shape, std::uint64_t now_ns);
   static std::uint32_t SumOf(wire::MessageHeader header);
 
-  // ByteStream; there is no socket. Parts begin with a header wherever a frame begins.
+  // ByteStream, without a socket. A part begins with a header wherever a frame begins.
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;
   bool HasUnread() const override { return !arrived_.empty() || (gap_ && !gap_reported_); }
@@ -62,54 +61,54 @@ class MessageStream final : public rail::ByteStream {
   bool is_encrypted() const override { return false; }
   std::uint64_t released() const override { return raw_.empty() ? kNever : raw_.front().at; }
 
-  // At the beginning of each turn.
+  // Called at the start of each turn.
   void OnNow(std::uint64_t now_ns) { now_ns_ = now_ns; }
-  // A slot to be posted; with the latter it says what it can take by now.
+  // A slot to post. A send carries the current credit.
   bool NextReceive(std::uint32_t& slot);
   void OnReceivePosted() { ++posted_; }
   bool NextSend(Outgoing& message);
   void OnSent(std::uint32_t slot);
-  // False: it is not what the other side of this connection has sent.
+  // Returns false if the message cannot be from the other side of this connection.
   [[nodiscard]] bool OnReceived(std::uint32_t slot, std::uint32_t bytes);
-  // An empty message, if one is due.
+  // Sends an empty message if one is due.
   void OnTime();
-  // When that would be so, if nothing happens; never earlier.
+  // When an empty message is due if nothing happens; it never moves earlier.
   std::uint64_t deadline_ns() const {
     if (!HasCredit(0)) return kNever;
     return last_sent_ns_ + (wants_credit_ ? kLostNs << unanswered_ : kKeepAliveNs);
   }
 
-  // All that was written has been sent.
+  // True if everything that was written has been sent.
   bool is_drained() const { return free_.size() == shape_.sends; }
   std::uint64_t lost_messages() const { return lost_messages_; }
-  // Of frames; any thread.
+  // Payload bytes of frames; any thread.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
   std::uint64_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
-  // No message that is posted and not read yet is taken by the other side any more.
+  // Wipes the headers of all posted messages, so that the other side accepts none of them.
   void Void();
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
   struct Arrived {
     std::uint32_t slot = 0;
-    std::uint32_t at = 0;  // In the slot: what is read next, and the end.
+    std::uint32_t at = 0;  // The next byte to read in the slot.
     std::uint32_t end = 0;
-    std::uint32_t first_frame = 0;  // In the slot.
+    std::uint32_t first_frame = 0;  // Offset in the slot.
     bool gap = false;               // Before it.
   };
   struct Closed {
     std::uint32_t slot = 0;
     std::uint32_t bytes = 0;
     std::uint32_t first_frame = 0;
-    std::uint32_t raw = 0;            // That follow.
-    const std::byte* from = nullptr;  // It is a raw one.
+    std::uint32_t raw = 0;            // Raw messages that follow.
+    const std::byte* from = nullptr;  // Set for raw messages.
     SendRegions::Known* known = nullptr;
   };
-  // Raw, and not completed, or behind one that is not.
+  // A raw message that is not completed, or follows one that is not.
   struct Reading {
     std::uint32_t slot = 0;
-    std::uint64_t at = 0;                 // Of all bytes that were written.
-    SendRegions::Known* known = nullptr;  // Null: it is completed.
+    std::uint64_t at = 0;                 // Offset in all bytes written.
+    SendRegions::Known* known = nullptr;  // Null: completed.
   };
 
   std::byte* SlotAt(std::uint32_t slot) const {
@@ -118,14 +117,13 @@ class MessageStream final : public rail::ByteStream {
   std::uint32_t body_bytes() const {
     return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
   }
-  // How many of the receives frames leave free.
+  // Receives that frames leave free.
   static std::uint32_t ReserveOf(std::uint32_t receives) {
     return std::min(kReserveMax, receives / 2);
   }
   std::uint32_t reserve() const { return ReserveOf(shape_.peer_receives); }
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
-  // With the header before them half of what may be under way: credit comes back for one half
-  // while the other goes out.
+  // With its header this is half of the window: credit returns for one half while the other is sent.
   std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }
   bool OpenSlot();
   void CloseSlot(std::uint32_t raw = 0);
@@ -141,39 +139,38 @@ class MessageStream final : public rail::ByteStream {
 
   const Shape shape_;
   std::uint64_t now_ns_;
-  // What goes out.
+  // Outgoing.
   std::vector<std::uint32_t> free_;  // Slots.
   std::uint32_t open_ = kNone;
   std::uint32_t open_bytes_ = 0;
   std::uint32_t open_first_frame_ = 0;
-  std::uint64_t frame_left_ = 0;  // Bytes of the frame that has begun and is not all written.
+  std::uint64_t frame_left_ = 0;  // Unwritten bytes of the current frame.
   bool frame_may_be_raw_ = false;
-  bool is_unconfirmed_ = false;     // The last that was closed is raw.
-  std::uint64_t written_ = 0;       // Bytes, in all.
+  bool is_unconfirmed_ = false;     // The last closed message is raw.
+  std::uint64_t written_ = 0;       // Bytes in total.
   rail::GrowingRing<Reading> raw_;  // In order.
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> direct_bytes_{0};
   rail::GrowingRing<Closed> closed_;  // To be posted.
-  std::uint64_t next_number_ = 1;     // Of the next that is closed.
-  std::uint64_t next_posted_ = 1;     // Of the first of those.
+  std::uint64_t next_number_ = 1;     // Of the next message to close.
+  std::uint64_t next_posted_ = 1;     // Of the first closed message.
   std::uint64_t limit_;
   std::uint64_t last_sent_ns_;
   bool wants_credit_ = false;
-  std::uint32_t unanswered_ = 0;  // Empty messages since, that brought none; reserve() at most.
-  // What comes in.
+  std::uint32_t unanswered_ = 0;  // Empty messages since the last credit; at most kReserveMax.
+  // Incoming.
   rail::GrowingRing<Arrived> arrived_;
   rail::GrowingRing<std::uint32_t> read_;  // Slots to be posted.
-  std::uint64_t seen_ = 0;                 // The number of the last with a header.
-  rail::GrowingRing<std::uint32_t>
-      held_;  // Slots of raw ones since then, as many as were announced.
-  std::uint32_t raw_reported_ = 0;
-  std::uint32_t raw_came_ = 0;
-  bool raw_spoilt_ = false;  // What came is not what was announced.
+  std::uint64_t seen_ = 0;                 // The last number in a header.
+  rail::GrowingRing<std::uint32_t> held_;  // Slots of announced raw messages.
+  std::uint32_t raw_announced_ = 0;
+  std::uint32_t raw_received_ = 0;
+  bool raw_invalid_ = false;  // They differ from the announcement.
   std::uint32_t posted_;
-  std::uint64_t reported_;  // Up to which number the other side knows that it may send.
+  std::uint64_t reported_;  // The last number that the other side knows it may send.
   bool report_now_ = false;
-  bool gap_ = false;           // Before whatever arrives next.
-  bool gap_reported_ = false;  // Nothing has arrived since, and TakeGap has said so.
+  bool gap_ = false;           // Before the next message.
+  bool gap_reported_ = false;  // TakeGap returned it, and nothing has arrived since.
   std::uint64_t lost_messages_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The daemon was built without <infiniband/verbs.h>, or with one that lacks what it uses.
+// Stand-ins for a build without a complete <infiniband/verbs.h>.
 #include "daemon/rdma/queue_pair.h"
 #include "daemon/rdma/trials.h"
 
@@ -7,8 +7,8 @@ namespace mlxcomm::rdma {
 namespace {
 
 constexpr char kNoVerbs[] =
-    "this daemon was built without RDMA: there was no infiniband/verbs.h with all that it uses "
-    "(libibverbs-dev, or the SDK of macOS 26.2)";
+    "this daemon was built without RDMA: no complete infiniband/verbs.h was found (libibverbs-dev, "
+    "or the SDK of macOS 26.2)";
 using Reported = absl::StatusOr<std::string>;
 
 }  // namespace

@@ -22,17 +22,17 @@ namespace {
 
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 constexpr char kEnd[] = "end";
-// The probe's process ends by itself after so long, should nobody be left to kill it.
+// The process exits after this long even if its parent does not kill it.
 constexpr unsigned kAliveSecondsMax = 120;
-// Of a device's port.
+// States of a device's port.
 constexpr char kActive[] = "1";
 constexpr char kNotOpened[] = "-";
-constexpr char kNoLibrary[] = "none: ";  // So a reason begins where there is no library.
+constexpr char kNoLibrary[] = "none: ";  // Prefix of the reason if no library was found.
 
-// One that was killed and has not gone.
+// A probe that was killed and has not exited.
 std::atomic<pid_t> undead{0};
 
-// One queue pair is made and destroyed: that, too, has been seen to hang.
+// Makes and destroys one queue pair, because that has been seen to hang, too.
 void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
   if (!facts.active || facts.gids.empty()) return;
   const auto device = library.Open(facts.name, limits);
@@ -90,16 +90,16 @@ absl::StatusOr<std::vector<DeviceFacts>> Parse(const ProgramOutput& answer) {
     if (!line.empty() && !ReadLine(line, devices)) break;
   }
   return absl::UnavailableError(answer.exit_code > 128
-                                    ? "the RDMA driver ended the process that asked it, " +
+                                    ? "the RDMA driver crashed the process that queried it, " +
                                           HowEnded(answer.exit_code)
-                                    : "the process that asks the RDMA driver gave no answer");
+                                    : "the process that queries the RDMA driver gave no answer");
 }
 
 }  // namespace
 
 int RunProbe(const std::string& library, const Limits& limits) {
   ::alarm(kAliveSecondsMax);
-  // What the library prints is not the answer.
+  // Anything that the library prints goes to stderr.
   std::FILE* const answer = ::fdopen(::dup(STDOUT_FILENO), "w");
   if (answer == nullptr || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 1;
   auto loaded = LoadLibrary(library);
@@ -134,13 +134,13 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
   const absl::Status done = RunProgram({program, kProbeArgument, library}, options, answer);
   if (answer.undead != 0) undead.store(answer.undead);
   if (absl::IsOutOfRange(done)) {
-    return absl::UnavailableError("the process that asks the RDMA driver says too much");
+    return absl::UnavailableError("the process that queries the RDMA driver printed too much");
   }
   const bool in_time = !absl::IsDeadlineExceeded(done) && !absl::IsAborted(done);
   if (in_time && !done.ok()) {
     return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", done.message()));
   }
-  // To unload the library may hang, when all has been said.
+  // Unloading the library may hang after the answer is complete.
   if (in_time || absl::EndsWith(answer.text, absl::StrCat(kEnd, "\n"))) return Parse(answer);
   return absl::DeadlineExceededError(
       absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));

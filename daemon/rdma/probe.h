@@ -1,13 +1,12 @@
-// Finds out which RDMA devices there are in a process of its own: to load the library, to open a
-// device or to ask it something has been seen to hang, and to crash, and then it is that process
-// that does. Only what has answered there is used here.
+// Lists the RDMA devices in a process of its own, because loading the library, opening a device or querying
+// it may hang or crash. Only devices that answered there are used here.
 //
 //   Probe ──spawns──▶ program: RunProbe ──lines──▶ Probe ──deadline──▶ killed, "does not answer"
 //
-// A process that hangs in the driver may not even die when it is killed. It is not waited for;
-// the next probe looks whether it has gone, and until then there is none.
+// A process that hangs in the driver may survive SIGKILL. Probe does not wait for it; the next probe checks
+// whether it has exited, and is refused until then.
 //
-// Thread: Probe: one that may wait for its deadline.
+// Thread: Probe blocks until its deadline.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +18,13 @@
 
 namespace mlxcomm::rdma {
 
-// The argument that makes a program the probe; the library's path follows, or "".
+// The argument that selects RunProbe; the library's path follows, or "".
 inline constexpr char kProbeArgument[] = "--probe-rdma";
 
-// In the probe's process: writes what it finds to the standard output; the exit code.
+// Runs in the probe's process: prints the devices; returns the exit code.
 int RunProbe(const std::string& library, const Limits& limits);
 
-// NOT_FOUND: there is no library. UNAVAILABLE: the driver crashes, or says an error.
-// DEADLINE_EXCEEDED: it does not answer.
+// NOT_FOUND: no library. UNAVAILABLE: the driver crashed or reported an error. DEADLINE_EXCEEDED: no answer.
 absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
                                                const std::string& library,
                                                std::uint64_t timeout_ns);

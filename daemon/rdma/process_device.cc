@@ -40,10 +40,10 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
     }
     return use;
   }
-  // The other process's part is asked, so that one that hangs is found also where nothing is sent.
+  // Asks the other process, which detects one that hangs even if nothing is sent.
   bool IsThere() override {
     const absl::StatusOr<DriverAnswer> answer =
-        process_->Call({.kind = DriverRequest::Kind::kLook});
+        process_->Call({.kind = DriverRequest::Kind::kCheck});
     return answer.ok() && answer->is_there != 0;
   }
   absl::Status DriverEnded() override { return process_->Ended(); }
@@ -73,7 +73,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   mutable std::mutex mutex_;
   std::uint32_t last_pair_ = 0;
   std::uint32_t queue_pairs_ = 0;
-  std::vector<std::uint64_t> region_bytes_;  // By id; 0: it is free.
+  std::vector<std::uint64_t> region_bytes_;  // By id; 0: free.
 };
 
 class ProcessRegion final : public Region {
@@ -82,7 +82,7 @@ class ProcessRegion final : public Region {
                 std::byte* data, std::uint64_t bytes, std::uint32_t id)
       : Region(data, bytes, id), device_(std::move(device)), owner_(std::move(owner)) {}
   ~ProcessRegion() override {
-    // One that has ended has let go of everything.
+    // Fails if the process has ended; then nothing is registered any more.
     static_cast<void>(
         device_->process().Call({.kind = DriverRequest::Kind::kDeregister, .id = key()}));
     device_->OnRegionGone(key());
@@ -117,13 +117,13 @@ class ProcessQueuePair final : public QueuePair {
         completions_(&header_->completions,
                      reinterpret_cast<PostCompletion*>(segment_.data() + layout.completions),
                      layout.entries) {
-    // Until it is first polled.
+    // Until the first Poll.
     header_->completions.consumer_sleeps.store(1, std::memory_order_relaxed);
   }
   ~ProcessQueuePair() override {
     const absl::StatusOr<DriverAnswer> answer =
         device_->process().Call({.kind = DriverRequest::Kind::kDestroy, .id = id_});
-    // One that the driver keeps is counted until its process has ended.
+    // A queue pair that the driver keeps counts until its process ends.
     const bool is_kept = !answer.ok() && device_->DriverEnded().ok();
     if (!is_kept) device_->OnQueuePairGone();
   }
@@ -154,25 +154,25 @@ class ProcessQueuePair final : public QueuePair {
   }
   absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                             std::uint32_t bytes) override {
-    if (!device_->Owns(region)) return Nonsense("has no such region");
+    if (!device_->Owns(region)) return ProcessError("does not have this region");
     return Post({PostRequest::Kind::kSendFrom, slot, bytes, region.key(),
                  static_cast<std::uint64_t>(from - region.data()), 0});
   }
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override {
-    const bool is_awake = std::exchange(waiting_, Waiting::kLookedOnce) != Waiting::kArmed;
+    const bool is_awake = std::exchange(waiting_, Waiting::kPolledOnce) != Waiting::kArmed;
     if (is_awake) BeAwake();
     if (std::exchange(rang_, false)) {
-      Ring();  // It may have slept again since then.
+      Ring();  // It may have gone back to sleep.
       rang_ = false;
     }
     std::size_t count = 0;
     PostCompletion from;
     while (count < completions.size()) {
       const queue::RingResult result = completions_.Pop(from);
-      if (result == queue::RingResult::kCorrupt) return Nonsense("writes nonsense");
+      if (result == queue::RingResult::kCorrupt) return ProcessError("corrupted its ring");
       if (result == queue::RingResult::kNothing) break;
       if (!TakeCompletion(from, completions[count])) {
-        return Nonsense("completes what was not posted");
+        return ProcessError("completed what was not posted");
       }
       ++count;
     }
@@ -185,9 +185,9 @@ class ProcessQueuePair final : public QueuePair {
   absl::Status Arm() override {
     if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) {
       const absl::Status ended = device_->process().AwaitEnd();
-      return ended.ok() ? Nonsense("has given up a queue pair") : ended;
+      return ended.ok() ? ProcessError("has given up a queue pair") : ended;
     }
-    // Else something has completed, which Poll finds.
+    // If this fails, something has completed, and Poll finds it.
     if (completions_.PrepareToSleep()) waiting_ = Waiting::kArmed;
     return absl::OkStatus();
   }
@@ -195,7 +195,7 @@ class ProcessQueuePair final : public QueuePair {
  private:
   absl::Status Post(const PostRequest& request) {
     const queue::RingResult pushed = requests_.Push(request);
-    if (pushed != queue::RingResult::kDone) return Nonsense("takes nothing that is to be posted");
+    if (pushed != queue::RingResult::kDone) return ProcessError("accepts no requests");
     posted_[request.slot] = true;
     if (!rang_) Ring();
     return absl::OkStatus();
@@ -219,12 +219,12 @@ class ProcessQueuePair final : public QueuePair {
     completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_->c_str()};
     return true;
   }
-  // Of another process: it may have no end, and any characters.
+  // Written by another process: it may lack a terminator and contain any characters.
   std::string Why() const {
     const auto text = header_->why;
     return MakePrintable(rail::TextOf(text));
   }
-  absl::Status Nonsense(const char* what) const {
+  absl::Status ProcessError(const char* what) const {
     return absl::UnavailableError(
         absl::StrCat("the process that drives RDMA device ", device_->name(), " ", what));
   }
@@ -241,11 +241,10 @@ class ProcessQueuePair final : public QueuePair {
   QueuePairAddress address_;
   std::uint32_t messages_ = 0;
   std::vector<bool> posted_;  // By slot: what the other process may complete.
-  bool rang_ = false;         // Since the last Poll: one ring wakes for all that was posted.
-  // kArmed: one Poll follows, and perhaps sleep; a caller that polls once more is awake.
-  enum class Waiting : std::uint8_t { kAwake, kArmed, kLookedOnce } waiting_ = Waiting::kAwake;
-  // Of completions that are not ok: the first one's words. Each completion of a Poll points at them, so
-  // they stay as they are.
+  bool rang_ = false;         // Since the last Poll: one ring covers all that was posted.
+  // kArmed: one Poll follows, and perhaps sleep; a caller that polls again is awake.
+  enum class Waiting : std::uint8_t { kAwake, kArmed, kPolledOnce } waiting_ = Waiting::kAwake;
+  // The text of the first failed completion. Completions point to it, so it never changes.
   std::optional<std::string> what_;
 };
 
@@ -269,19 +268,19 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
     ++queue_pairs_;
   }
   const int descriptors[] = {segment->descriptor(), theirs.get()};
-  // From here on it is destroyed there as well, however this ends.
+  // From here on, the destructor also destroys it in the other process.
   auto pair = std::make_unique<ProcessQueuePair>(shared_from_this(), request.id, shape, layout,
                                                  *std::move(segment), std::move(doorbell));
   const absl::StatusOr<DriverAnswer> answer = process_->Call(request, descriptors);
   if (!answer.ok()) return answer.status();
-  // Its GID may be another of the device's than the one that was named (choose_gid.h).
+  // The GID may differ from the requested one (choose_gid.h).
   const QueuePairAddress& address = answer->address;
   const bool is_sound = answer->messages >= kMessagesMin && answer->messages <= shape.messages &&
                         address.gid != Gid{} && address.mtu_bytes >= 256 &&
                         address.mtu_bytes <= 4096;
   if (!is_sound) {
-    return absl::UnavailableError(absl::StrCat("the process that drives RDMA device ", name_,
-                                               " makes a queue pair that cannot be"));
+    return absl::UnavailableError(
+        absl::StrCat("the process that drives RDMA device ", name_, " made an invalid queue pair"));
   }
   pair->OnMade(answer->address, answer->messages);
   return pair;
@@ -290,7 +289,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
 absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(
     const rail::ClientMemory& arena, std::byte* data, std::uint64_t bytes) {
   if (arena.descriptor < 0) {
-    return absl::UnavailableError("memory that cannot be shared with the driver's process");
+    return absl::UnavailableError("this memory cannot be shared with the driver's process");
   }
   DriverRequest request{.kind = DriverRequest::Kind::kRegister,
                         .offset = static_cast<std::uint64_t>(data - arena.data),

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::size_t kCompletionsATurn = 32;
 constexpr std::uint64_t kSleepMsMax = 1000;
-// How long an orderly end may take.
+// Time limit of an orderly stop.
 constexpr std::uint64_t kRailFinishNs = 500'000'000;
-// While Stop waits for the thread to be in the middle of nothing.
+// Poll interval of Stop.
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
 MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::uint64_t connection,
@@ -43,7 +43,7 @@ RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaReg
       pair_(std::move(pair)),
       bell_(std::move(bell)),
       loop_bell_(loop_bell),
-      heard_ns_(platform::MonotonicNow()),
+      received_ns_(platform::MonotonicNow()),
       regions_(std::move(regions)),
       stream_(ShapeOf(*pair_, peer_receives, connection, regions_, service),
               platform::MonotonicNow()),
@@ -72,10 +72,10 @@ bool RailThread::Pop(rail::RailEvent& event) {
                    !popped_large_control_;
     return true;
   }
-  // The other half is in Sleep: either we see that it waits, or it sees the room.
+  // Pairs with Sleep: either this sees that the thread waits, or the thread sees the room.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
-  // It was stopped while it was away, and cannot say so itself. What was half here is ours now.
+  // The thread was stopped during a driver's call and cannot report it. Its half-done work is ours now.
   if (!is_stopped() || reported_down_.exchange(true)) return false;
   event = rail::RailEvent();
   event.kind = rail::RailEvent::Kind::kDown;
@@ -89,9 +89,9 @@ void RailThread::Finish() {
   bell_.Ring();
 }
 
-// Either the thread sees that it is stopped when it comes back, or this sees where it is.
+// Either the thread sees the stop when its call returns, or this sees where the thread is.
 void RailThread::Stop() {
-  // Many that hang are waited for at once.
+  // The deadline is common to all rails that hang.
   while (place_.load() != Place::kGone && platform::MonotonicNow() < finish_end_ns_) {
     std::this_thread::sleep_for(kStopPause);
   }
@@ -102,11 +102,11 @@ void RailThread::Stop() {
   }
   Silence();
   up_.store(false, std::memory_order_relaxed);
-  observer_.reset();  // It is somebody else's, and may not last as long as the thread.
+  observer_.reset();  // Its target may not outlive the rail.
   stopped_.store(true, std::memory_order_release);
 }
 
-// Nothing counts that is posted and has not been read yet. The first caller does it.
+// Invalidates posted messages that were not read yet. The first caller does it.
 void RailThread::Silence() {
   if (!silenced_.exchange(true)) stream_.Void();
 }
@@ -122,7 +122,7 @@ bool RailThread::AtDriver(Call call) {
 }
 
 void RailThread::Run() {
-  platform::ServeWhoWaits();
+  platform::RaiseThreadPriority();
   std::uint64_t idle_since = 0;
   bool goes_on = AtDriver([] {});
   while (goes_on && !down_ && !finish_.load(std::memory_order_relaxed)) {
@@ -131,7 +131,7 @@ void RailThread::Run() {
     if (!goes_on || down_) break;
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) idle_since = now;
-    // Large receives are posted, or large sends written, only while their operation is.
+    // Large receives and sends exist only during their operation.
     const bool in_flight = reader_.posted().has_large() || writer_.holds_large();
     const std::uint64_t spin_ns =
         in_flight ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns;
@@ -140,7 +140,7 @@ void RailThread::Run() {
   if (goes_on && !down_) SendTheRest();
   if (!is_stopped() && !down_) GoDown("stopped");
   place_.store(Place::kGone, std::memory_order_seq_cst);
-  // The thread that stops it may still be wiping messages, which does not take long.
+  // The stopping thread may still be wiping messages, which is quick.
   while (is_stopped() && !stopped_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(kStopPause);
   }
@@ -148,12 +148,12 @@ void RailThread::Run() {
   regions_.Clear();
 }
 
-// False: it was stopped.
+// Returns false if the rail was stopped.
 bool RailThread::DropRegions() {
   return !regions_.has_left() || AtDriver([this] { regions_.DropLeft(); });
 }
 
-// True: anything moved.
+// Returns true if anything moved.
 bool RailThread::Turn() {
   const std::uint64_t now = platform::MonotonicNow();
   stream_.OnNow(now);
@@ -186,20 +186,20 @@ bool RailThread::TakeCompletions(bool& any) {
 
 void RailThread::TakeCompletion(const Completion& completion) {
   if (!pair_->HasSlot(completion.slot, completion.receive)) {
-    return GoDown("the driver completes what was not posted");
+    return GoDown("the driver completed what was not posted");
   }
   if (!completion.ok) {
     return GoDown(
         absl::StrCat(completion.receive ? "a receive" : "a send", " failed: ", completion.what));
   }
   if (!completion.receive) return stream_.OnSent(completion.slot);
-  heard_ns_.store(now_ns_, std::memory_order_relaxed);
+  received_ns_.store(now_ns_, std::memory_order_relaxed);
   if (!stream_.OnReceived(completion.slot, completion.bytes)) {
     GoDown("a message that is not of this connection, or was changed on the way");
   }
 }
 
-// Receives first: the messages that go out tell of them.
+// Receives first, so that the outgoing messages include their credit.
 bool RailThread::PostAll(bool& any) {
   std::uint32_t slot = 0;
   MessageStream::Outgoing out;
@@ -223,7 +223,7 @@ bool RailThread::PostAll(bool& any) {
   return true;
 }
 
-// False: it was stopped.
+// Returns false if the rail was stopped.
 bool RailThread::Sleep() {
   absl::Status status;
   if (!AtDriver([&] { status = pair_->Arm(); })) return false;
@@ -231,7 +231,7 @@ bool RailThread::Sleep() {
     GoDown(std::string(status.message()));
     return true;
   }
-  // What completed before it was armed is not told.
+  // Completions from before Arm raise no event.
   bool any = false;
   if (!TakeCompletions(any)) return false;
   if (any || down_) return true;
@@ -240,12 +240,12 @@ bool RailThread::Sleep() {
   if (has_room) {
     if (writer_.HasRoom() && !commands_.PrepareToSleep()) return true;
   } else {
-    // The loop's next empty Pop rings; commands wait until then as well.
+    // The loop's next empty Pop rings; commands wait until then.
     waits_for_room_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   pollfd waited[2] = {{bell_.descriptor(), POLLIN, 0}, {pair_->descriptor(), POLLIN, 0}};
-  const int wait_ms = has_room ? SleepMs() : kLookMs;
+  const int wait_ms = has_room ? SleepMs() : kPollMs;
   const bool goes_on = AtDriver([&] { ::poll(waited, 2, wait_ms); });
   if (has_room) commands_.WakeUp();
   waits_for_room_.store(false, std::memory_order_relaxed);
@@ -254,15 +254,15 @@ bool RailThread::Sleep() {
 }
 
 int RailThread::SleepMs() const {
-  if (pair_->descriptor() < 0) return kLookMs;
+  if (pair_->descriptor() < 0) return kPollMs;
   const std::uint64_t now = platform::MonotonicNow();
   const std::uint64_t due = stream_.deadline_ns();
-  // A driver may hold all that is to be sent: then nothing is due that could be done.
-  if (now >= due) return kLookMs;
+  // The driver may hold everything that could be sent, so nothing can be done yet.
+  if (now >= due) return kPollMs;
   return static_cast<int>(std::min((due - now) / 1'000'000 + 1, kSleepMsMax));
 }
 
-// An orderly end: what was given goes out, as far as the other side takes it in time.
+// Orderly stop: sends what was given, as far as the other side takes it in time.
 void RailThread::SendTheRest() {
   const std::uint64_t end = platform::MonotonicNow() + kRailFinishNs;
   bool goes_on = true;
@@ -274,7 +274,7 @@ void RailThread::SendTheRest() {
     goes_on = TakeCompletions(moved) && PostAll(moved);
     if (!moved && writer_.is_empty() && stream_.is_drained()) return;
     pollfd waited = {bell_.descriptor(), POLLIN, 0};
-    if (goes_on && !moved) goes_on = AtDriver([&] { ::poll(&waited, 1, kLookMs); });
+    if (goes_on && !moved) goes_on = AtDriver([&] { ::poll(&waited, 1, kPollMs); });
   }
 }
 
@@ -283,7 +283,7 @@ bool RailThread::ExecuteCommands() {
                                finish_.load(std::memory_order_relaxed));
 }
 
-// Every event carries it; this one is for when there is no other.
+// Used if no other event carries the count.
 void RailThread::ReportTransmitted() {
   writer_.CollectReleased();
   if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
@@ -292,7 +292,7 @@ void RailThread::ReportTransmitted() {
   Emit(std::move(event));
 }
 
-// The caller has made sure of the place (kEventsKept).
+// The caller has checked for room (kEventsKept).
 void RailThread::Emit(rail::RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool has_room = events_.Push(std::move(event));

@@ -1,13 +1,13 @@
-// What drives one queue pair: a thread that takes the loop's commands, writes and reads frames through the
-// messages of its pair, posts them, and looks at what has completed.
+// The thread of one queue pair: takes the loop's commands, writes and reads frames through messages, posts
+// them and polls for completions.
 //
 //   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
-//   nothing moved for a while ─▶ arm the completion queue, look once more, sleep
+//   nothing moved for a while ─▶ arm the completion queue, poll once more, sleep
 //
-// A driver may hang or take long in any call, and nobody waits for it; see README.md, RailThread.
+// A driver may hang in any call, and nothing waits for it (README.md).
 //
-// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; the calls that the loop's thread
-// may make say so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
+// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; calls for the loop's thread say so.
+// Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
 #pragma once
 
 #include <atomic>
@@ -29,29 +29,28 @@ namespace mlxcomm::rdma {
 
 class RailThread final : private rail::FrameReaderPort {
  public:
-  // `pair` is connected, its receives are posted. `loop_bell` is there until Stop returns.
-  // `regions`: may be null.
+  // `pair` is connected with its receives posted. `loop_bell` outlives Stop. `regions` may be null.
   RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
              std::uint32_t peer_receives, std::uint64_t connection, Service service,
              const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
              platform::Wakeup& loop_bell);
 
-  // Before Run.
+  // Call before Run.
   void Observe(std::unique_ptr<rail::RailObserver> observer);
   rail::PostedReceives& posted() { return reader_.posted(); }
-  // Its thread: until it is stopped or the rail is down.
+  // Runs until it is stopped or the rail is down.
   void Run();
 
-  // The loop.
+  // The loop's thread.
   bool Give(const rail::RailCommand& command);
   bool Pop(rail::RailEvent& event);
   bool PrepareToSleep() { return events_.PrepareToSleep(); }
   void WakeUp() { events_.WakeUp(); }
   void Finish();
-  // Returns once the thread touches nothing that is not its own any more.
+  // Returns once the thread touches only its own state.
   void Stop();
   // Any thread.
-  std::uint64_t last_received_ns() const { return heard_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t last_received_ns() const { return received_ns_.load(std::memory_order_relaxed); }
   std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
   std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
   std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
@@ -66,10 +65,10 @@ class RailThread final : private rail::FrameReaderPort {
 
  private:
   static constexpr std::size_t kRingSlots = 1024;
-  static constexpr std::size_t kEventsKept = 3;  // For a frame that has begun, one lost, and kDown.
+  static constexpr std::size_t kEventsKept = 3;  // For a begun frame, a lost one, and kDown.
   enum class Place : std::uint8_t { kHere, kAway, kGone };
 
-  // False: it was stopped meanwhile, and nothing but what is here may be touched any more.
+  // Returns false if the rail was stopped meanwhile: then only the thread's own state may be touched.
   template <typename Call>
   [[nodiscard]] bool AtDriver(Call call);
   bool is_stopped() const { return stop_.load(std::memory_order_seq_cst); }
@@ -103,14 +102,14 @@ class RailThread final : private rail::FrameReaderPort {
   rail::SpscRing<rail::RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};
   std::atomic<bool> finish_{false};
-  std::uint64_t finish_end_ns_ = 0;   // The loop's thread: so long Stop waits for an orderly end.
-  std::atomic<bool> stopped_{false};  // Stop has done with what is the thread's.
+  std::uint64_t finish_end_ns_ = 0;   // The loop's thread: the deadline of an orderly stop.
+  std::atomic<bool> stopped_{false};  // Stop no longer touches the thread's state.
   std::atomic<bool> silenced_{false};
-  std::atomic<Place> place_{Place::kAway};  // It has not begun.
+  std::atomic<Place> place_{Place::kAway};
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
   std::atomic<bool> reported_down_{false};
-  std::atomic<std::uint64_t> heard_ns_;
+  std::atomic<std::uint64_t> received_ns_;
   std::atomic<std::uint64_t> lost_messages_{0};
   // The loop's thread.
   bool popped_slot_ = false;
@@ -122,7 +121,7 @@ class RailThread final : private rail::FrameReaderPort {
   rail::FrameWriter writer_;
   rail::FrameReader reader_;
   bool down_ = false;
-  std::uint64_t now_ns_ = 0;  // When completions were looked at.
+  std::uint64_t now_ns_ = 0;  // Of the last completions.
 };
 
 }  // namespace mlxcomm::rdma

@@ -19,20 +19,20 @@ absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 
-// One that was never started has its queue pair still, and to destroy that is the driver's.
+// The queue pair of a rail that was never started is still here, and destroying it calls the driver.
 RdmaRail::~RdmaRail() {
   Stop();
   if (started_) return;
   auto kept = std::make_unique<std::shared_ptr<RailThread>>(std::move(thread_));
   try {
     std::thread([kept = kept.get()] { delete kept; }).detach();
-  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): it says why.
-    // Then it is left: this thread calls no driver, and where too many are left no more are made.
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): see below.
+    // Leak it: this thread must not call the driver, and the number of leaked pairs is limited.
   }
   static_cast<void>(kept.release());
 }
 
-// Nobody waits for the thread's end, for that may be the driver's.
+// The thread is detached, because joining it could wait for the driver.
 absl::Status RdmaRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   thread_->posted().ShareClaims(claims);
   if (resumed) thread_->posted().AssumeEarlierWithdrawals();

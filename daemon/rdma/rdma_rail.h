@@ -1,12 +1,9 @@
-// A rail over one queue pair. Its thread (rail_thread.h) does the work; this is the loop's end of it.
+// A rail over one queue pair: the loop's end. Its thread (rail_thread.h) does the work.
 //
-//   Create ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
+//   Create ──Expect…──▶ Start ──Give / Pop──▶ down, on its own or by Stop
 //
-// README.md says what becomes of lost messages, how the end of the other daemon is noticed, and which
-// payload is copied. A driver that hangs holds nothing that anybody waits for.
-//
-// Owner: Link. Thread: the loop's. Memory: shared with the thread; a driver may hold it longer than the
-// rail lives.
+// Owner: Link. Thread: the loop's. Memory: shared with the thread; a driver may hold it longer than the rail
+// lives (README.md).
 #pragma once
 
 #include <cstdint>
@@ -28,23 +25,23 @@ class ArenaRegions;
 
 class RdmaRail final : public rail::Rail {
  public:
-  // Of a queue pair that both sides have connected.
+  // A queue pair that both sides have connected.
   struct Ready {
     std::unique_ptr<QueuePair> pair;
     Service service = Service::kUnreliable;
     std::uint32_t peer_receives = 0;
-    std::uint64_t connection = 0;  // The same on both sides, of this queue pair alone.
-    std::string local_address;     // For people.
+    std::uint64_t connection = 0;  // The same on both sides, unique for this queue pair.
+    std::string local_address;     // For display.
     std::string remote_address;
-    std::shared_ptr<ArenaRegions> regions = nullptr;  // Of the device; null: all is copied.
+    std::shared_ptr<ArenaRegions> regions = nullptr;  // The device's; null: everything is copied.
     queue::SchedulingPolicy scheduling = {};
   };
-  // Takes it, or leaves the queue pair where it is: to destroy that is the driver's.
+  // On failure the queue pair stays in `ready`: destroying it calls the driver.
   static absl::StatusOr<std::unique_ptr<RdmaRail>> Create(Ready& ready,
                                                           platform::Wakeup& loop_bell);
   ~RdmaRail() override;
 
-  // Before Start; may be nullptr.
+  // Call before Start; may be nullptr.
   void Observe(std::unique_ptr<rail::RailObserver> observer) {
     thread_->Observe(std::move(observer));
   }
@@ -78,7 +75,7 @@ class RdmaRail final : public rail::Rail {
   const std::string local_address_;
   const std::string remote_address_;
   const std::shared_ptr<ArenaRegions> regions_;
-  ClusterKeyId proved_with_{};  // By the connection beside it.
+  ClusterKeyId proved_with_{};  // The key of the connection beside it.
   bool started_ = false;
 };
 

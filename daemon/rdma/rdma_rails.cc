@@ -19,23 +19,22 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Messages of neighbours that wait for the next turn.
-constexpr std::size_t kHeardMax = 256;
-// Of a device, besides one for each path: rails that have gone may not have come back from the
-// driver yet. Where they never do, no more are made.
+// Neighbours' messages that are queued for the next turn.
+constexpr std::size_t kReceivedMax = 256;
+// Extra queue pairs of a device, besides one for each path: the driver may not have given back old ones yet.
 constexpr std::uint32_t kSpareQueuePairs = 2;
 
 }  // namespace
 
-// What the thread that probes shares with this.
+// Shared with the thread that probes.
 struct RdmaRails::Probing {
   std::mutex mutex;
-  platform::Wakeup* bell = nullptr;  // Null: nobody waits for it any more.
+  platform::Wakeup* bell = nullptr;  // Null: the owner is gone.
   std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found;
   std::atomic<bool> is_done{false};
 };
 
-// One path, and what its set-up wants done.
+// One path and its set-up.
 struct RdmaRails::Beside final : public SetupPort {
   Beside(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
@@ -67,12 +66,12 @@ struct RdmaRails::Beside final : public SetupPort {
   Gid gid{};
   bool encrypted = false;
   ClusterKeyId key{};
-  Lack why = {LinkReason::kRdmaLooking, "devices are being looked for"};
+  Fault why = {LinkReason::kRdmaLooking, "devices are being looked for"};
   std::string device;
   DriverThread* driver = nullptr;
-  std::optional<Setup> setup;       // Once there is a device.
-  std::uint64_t ticket = 0;         // Of what the driver does for it now; attempts are the peer's.
-  std::unique_ptr<QueuePair> pair;  // Made, and not yet a rail's.
+  std::optional<Setup> setup;       // Set once a device is found.
+  std::uint64_t ticket = 0;         // Of the driver's current job.
+  std::unique_ptr<QueuePair> pair;  // Until it becomes a rail.
   std::uint64_t now_ns = 0;
 };
 
@@ -90,7 +89,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
   if (!rail.ok()) {
-    pair = std::move(ready.pair);  // For the driver's thread.
+    pair = std::move(ready.pair);  // The driver's thread must destroy it.
     return rail.status();
   }
   (*rail)->SetProvedWith(key);
@@ -127,7 +126,7 @@ void RdmaRails::OnConnection(const Connection& connection) {
             .get();
   }
   beside->encrypted = connection.encrypted;
-  // What the daemon there has proved on the connection holds for the rail beside it.
+  // The connection's proof also covers the rail beside it.
   beside->key = connection.key;
   links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
     if (peer == beside->peer && path == beside->rdma_path) rail.SetProvedWith(connection.key);
@@ -137,14 +136,14 @@ void RdmaRails::OnConnection(const Connection& connection) {
     if (beside->setup.has_value()) beside->setup->Abandon();
     beside->setup.reset();
   }
-  look_ = true;
+  check_ = true;
 }
 
 void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) {
-  if (payload.size() != sizeof(wire::RailSetup) || heard_.size() >= kHeardMax) return;
+  if (payload.size() != sizeof(wire::RailSetup) || received_.size() >= kReceivedMax) return;
   wire::RailSetup message;
   std::memcpy(&message, payload.data(), sizeof message);
-  if (wire::IsOfRdma(message.kind)) heard_.push_back({peer, message});  // Until Turn.
+  if (wire::IsOfRdma(message.kind)) received_.push_back({peer, message});  // Until Turn.
 }
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
@@ -193,7 +192,7 @@ const char* RdmaRails::Found() const {
   return absl::IsDeadlineExceeded(found_->status()) ? "no answer" : "failed";
 }
 
-LinkReason RdmaRails::WhyNotFound() const {
+LinkReason RdmaRails::ReasonNotFound() const {
   if (!found_.has_value()) return LinkReason::kRdmaLooking;
   if (found_->ok()) return LinkReason::kNone;
   if (absl::IsNotFound(found_->status())) return LinkReason::kRdmaNoLibrary;
@@ -201,26 +200,26 @@ LinkReason RdmaRails::WhyNotFound() const {
                                                     : LinkReason::kRdmaDriverFailed;
 }
 
-std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
+std::string RdmaRails::DeviceFor(const Beside& beside, Fault& why) const {
   if (beside.encrypted) {
-    why = {LinkReason::kRdmaEncrypted, absl::StrCat("connections over ", beside.path.local,
-                                                    " ask for TLS, which RDMA rails have not")};
+    why = {LinkReason::kRdmaEncrypted,
+           absl::StrCat("connections over ", beside.path.local,
+                        " require TLS, which RDMA rails do not support")};
     return {};
   }
   if (!found_->ok()) {
-    why = {WhyNotFound(), std::string(found_->status().message())};
+    why = {ReasonNotFound(), std::string(found_->status().message())};
     return {};
   }
-  why = {LinkReason::kRdmaNoDevice,
-         absl::StrCat("there is no RDMA device for ", beside.path.local)};
-  // By its name, which says whose cable it is on; else by the link's address.
+  why = {LinkReason::kRdmaNoDevice, absl::StrCat("no RDMA device for ", beside.path.local)};
+  // By name, which states the cable's interface; otherwise by the link's address.
   const std::string named = absl::StrCat(apple::kDevicePrefix, beside.path.local);
   for (const DeviceFacts& facts : **found_) {
     if (facts.name != named) continue;
     if (facts.active && !facts.gids.empty()) return facts.name;
     why = facts.active
-              ? Lack{LinkReason::kRdmaNoGid, absl::StrCat(facts.name, " has no GID")}
-              : Lack{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
+              ? Fault{LinkReason::kRdmaNoGid, absl::StrCat(facts.name, " has no GID")}
+              : Fault{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
   }
   for (const DeviceFacts& facts : **found_) {
     const bool has_gid = std::ranges::find(facts.gids, beside.gid) != facts.gids.end();
@@ -228,7 +227,7 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
   }
   if ((*found_)->empty()) {
     why.text =
-        "there is no RDMA device (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
+        "no RDMA device was found (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
         "Recovery)";
   }
   return {};
@@ -239,7 +238,7 @@ bool RdmaRails::AnyWithoutDevice() const {
                              [](const auto& beside) { return !beside->setup.has_value(); });
 }
 
-DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
+DriverThread* RdmaRails::DriverOf(const std::string& device, Fault& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
     auto started = DriverThread::Start(
@@ -271,7 +270,7 @@ void RdmaRails::RemoveMemory(const std::byte* data) {
                 [data](const rail::ClientMemory& memory) { return memory.data == data; });
 }
 
-// After a probe, and for paths that are new.
+// Called after a probe and for new paths.
 void RdmaRails::GiveDevices(std::uint64_t now_ns) {
   for (const auto& beside : besides_) {
     if (beside->setup.has_value()) continue;
@@ -321,49 +320,49 @@ void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
                                  .payload_bytes = sizeof message};
   const absl::Status sent =
       links_.Send(peer, header, reinterpret_cast<const std::byte*>(&message), 0);
-  // Then there is no channel, and its end is seen as well.
+  // The channel has ended, which is noticed elsewhere.
   if (!sent.ok()) spdlog::debug("RDMA set-up: {}", std::string(sent.message()));
 }
 
-void RdmaRails::Refuse(const Heard& heard, const Lack& why) {
-  if (heard.message.kind == wire::SetupKind::kRefuse) return;
+void RdmaRails::Refuse(const Received& received, const Fault& why) {
+  if (received.message.kind == wire::SetupKind::kRefuse) return;
   wire::RailSetup answer{};
   answer.kind = wire::SetupKind::kRefuse;
-  answer.attempt = heard.message.attempt;
-  std::memcpy(answer.sender_interface, heard.message.receiver_interface,
+  answer.attempt = received.message.attempt;
+  std::memcpy(answer.sender_interface, received.message.receiver_interface,
               sizeof answer.sender_interface);
-  std::memcpy(answer.receiver_interface, heard.message.sender_interface,
+  std::memcpy(answer.receiver_interface, received.message.sender_interface,
               sizeof answer.receiver_interface);
   answer.messages = static_cast<std::uint32_t>(why.reason);
   rail::PutText(why.text, answer.why);
-  SendTo(heard.peer, answer);
+  SendTo(received.peer, answer);
 }
 
 std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
   std::size_t count = 0;
-  for (; !heard_.empty(); heard_.pop_front(), ++count) {
-    const Heard& heard = heard_.front();
-    const rail::RailPath path(MakePrintable(rail::TextOf(heard.message.receiver_interface)),
-                              MakePrintable(rail::TextOf(heard.message.sender_interface)));
-    Beside* const beside = Find(heard.peer, path);
+  for (; !received_.empty(); received_.pop_front(), ++count) {
+    const Received& received = received_.front();
+    const rail::RailPath path(MakePrintable(rail::TextOf(received.message.receiver_interface)),
+                              MakePrintable(rail::TextOf(received.message.sender_interface)));
+    Beside* const beside = Find(received.peer, path);
     if (beside == nullptr || !beside->setup.has_value()) {
-      const Lack none =
+      const Fault none =
           options_.enabled
-              ? Lack{LinkReason::kRdmaNotMade, "there is no such connection"}
-              : Lack{LinkReason::kRdmaOff,
-                     "RDMA is off there (rdma { enabled: true } in its configuration)"};
-      Refuse(heard, beside == nullptr ? none : beside->why);
+              ? Fault{LinkReason::kRdmaNotMade, "no such connection"}
+              : Fault{LinkReason::kRdmaOff,
+                      "RDMA is off there (rdma { enabled: true } in its configuration)"};
+      Refuse(received, beside == nullptr ? none : beside->why);
       continue;
     }
     beside->now_ns = now_ns;
-    beside->setup->OnMessage(heard.message, now_ns);
+    beside->setup->OnMessage(received.message, now_ns);
   }
   return count;
 }
 
-// Rails and connections that have gone.
-void RdmaRails::Look(std::uint64_t now_ns) {
-  look_ = false;
+// Handles rails and connections that have ended.
+void RdmaRails::Check(std::uint64_t now_ns) {
+  check_ = false;
   for (const auto& beside : besides_) {
     if (!beside->setup.has_value()) continue;
     beside->now_ns = now_ns;
@@ -385,16 +384,16 @@ void RdmaRails::Look(std::uint64_t now_ns) {
 }
 
 std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
-  if (besides_.empty() && heard_.empty() && drivers_.empty()) return 0;
+  if (besides_.empty() && received_.empty() && drivers_.empty()) return 0;
   if (TakeProbe(now_ns)) GiveDevices(now_ns);
-  if (look_) Look(now_ns);
+  if (check_) Check(now_ns);
   const std::size_t count = TakeResults(now_ns) + TakeMessages(now_ns);
   for (const auto& beside : besides_) {
     if (!beside->setup.has_value() || now_ns < beside->setup->deadline_ns()) continue;
     beside->now_ns = now_ns;
     beside->setup->OnTime(now_ns, fabric_.random() | 1);
   }
-  // For those paths that have none.
+  // Probes again for paths without a device.
   const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
   if (due && AnyWithoutDevice()) StartProbe();
   return count;
@@ -408,8 +407,7 @@ std::uint64_t RdmaRails::deadline_ns() const {
   return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
 }
 
-// Where RDMA is on by itself nobody asked: doctor alone says that a cable has no device. What is
-// wrong with a device that is there is also said here.
+// If nobody asked for RDMA, a cable without a device is reported by doctor only. A faulty device always is.
 bool RdmaRails::IsReported(const Beside& beside) const {
   if (options_.reports || !beside.device.empty()) return true;
   const LinkReason reason = beside.why.reason;
@@ -452,17 +450,17 @@ void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
   if (setup.reason() != LinkReason::kNone) return;
   rail.set_reason(setup.waits_for_offer() ? v1::LinkReason::rdma_no_offer
                                           : v1::LinkReason::rdma_being_made);
-  rail.set_detail(setup.waits_for_offer() ? "the other side has offered none yet"
-                                          : "is being made");
+  rail.set_detail(setup.waits_for_offer() ? "the other side has not offered one yet"
+                                          : "is being set up");
 }
 
 void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
   status.set_state(Found());
-  status.set_reason(Reported(WhyNotFound()));
+  status.set_reason(Reported(ReasonNotFound()));
   status.set_asked_for(options_.reports);
   if (!found_.has_value()) return;
   if (!found_->ok()) return status.set_detail(std::string(found_->status().message()));
-  // No Mac has as many, and the answer has to fit into a message.
+  // More than any Mac has; the answer must fit into a message.
   constexpr int kDevicesMax = 16;
   constexpr int kGidsMax = 8;
   for (const DeviceFacts& facts : **found_) {

@@ -1,15 +1,13 @@
-// All RDMA rails of this daemon: one is made beside each connection to a neighbour over an interface with
-// an RDMA device, and made again when it has gone.
+// All RDMA rails of this daemon. Beside each connection to a neighbour over an interface with an RDMA device,
+// one is made, and made again when it ends.
 //
-//   connection ─▶ probe (a process of its own) ─▶ device with the connection's address
+//   connection ─▶ probe (a process of its own) ─▶ device for the connection's interface or address
 //     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
 //
-// The device is the one that has the connection's own address among its GIDs, at whatever index, so the
-// messages take the same cable as the connection. If a driver does not answer, its paths say so. Where
-// RDMA is off, neighbours that offer rails get that answer.
+// If RDMA is off, or a driver does not answer, neighbours that offer rails receive that as the reason.
 //
-// Owner: TcpFabric. Thread: the loop's, which calls no driver; time is an argument. Memory: one entry for
-// each path, one thread for each device that is used.
+// Owner: TcpFabric. Thread: the loop's, which never calls a driver; time is an argument. Memory: one entry
+// for each path, one thread for each device in use.
 #pragma once
 
 #include <cstdint>
@@ -36,33 +34,32 @@ class RdmaStatus;
 
 namespace mlxcomm::rdma {
 
-// What can be chosen of RDMA rails.
 struct RdmaOptions {
   bool enabled = false;
-  bool reports = true;        // Also of paths without a device, that there is none, and why.
-  std::string library;        // Of verbs; empty: the system's own.
-  std::string probe_program;  // Runs RunProbe when it is asked to (probe.h).
+  bool reports = true;        // Also report paths without a device.
+  std::string library;        // The verbs library; empty: the system's own.
+  std::string probe_program;  // Must run RunProbe for its argument (probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
-  // Runs RunDriver when it is asked to (driver_process.h); empty: this process calls the
-  // driver, and ends with it.
+  // Must run RunDriver for its argument (driver_process.h). If empty, this process calls the driver and may
+  // crash with it.
   std::string driver_program;
   Limits limits;
 };
 
 class RdmaRails final : public fabric::SideRails {
  public:
-  // Until devices are looked for again, where a path has none; doubled each time.
+  // Pause before the next probe if a path has no device; doubled each time.
   static constexpr std::uint64_t kProbeAgainNsMin = 10'000'000'000;
   static constexpr std::uint64_t kProbeAgainNsMax = 600'000'000'000;
 
-  // The others outlive it. `bell` wakes the loop.
+  // The arguments outlive it. `bell` wakes the loop.
   RdmaRails(RdmaOptions options, const link::FabricOptions& fabric, fabric::Links& links,
             platform::Wakeup& bell);
   ~RdmaRails() override;
 
   void OnConnection(const Connection& connection) override;
   void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) override;
-  void OnRailGone() override { look_ = true; }
+  void OnRailGone() override { check_ = true; }
   void OnInterfaceUp(std::uint64_t now_ns) override;
   void AddMemory(const rail::ClientMemory& memory) override;
   void RemoveMemory(const std::byte* data) override;
@@ -74,11 +71,11 @@ class RdmaRails final : public fabric::SideRails {
   struct Beside;
   struct Probing;
   // Why a path has no device.
-  struct Lack {
-    LinkReason reason = LinkReason::kNone;  // For programs.
-    std::string text;                       // For people.
+  struct Fault {
+    LinkReason reason = LinkReason::kNone;
+    std::string text;
   };
-  struct Heard {
+  struct Received {
     NodeId peer;
     wire::RailSetup message;
   };
@@ -86,21 +83,21 @@ class RdmaRails final : public fabric::SideRails {
   Beside* Find(const NodeId& peer, const rail::RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);
-  // What came of looking for devices, as RdmaStatus has it; as a reason: none where there may be some.
+  // The probe's result for RdmaStatus, and as a reason.
   const char* Found() const;
-  LinkReason WhyNotFound() const;
+  LinkReason ReasonNotFound() const;
   bool IsReported(const Beside& beside) const;
   static void DescribeMissing(const Beside& beside, v1::RailStatus& rail);
   void DescribeDevices(v1::RdmaStatus& status) const;
-  // Which device the path is for; empty: none, and why.
-  std::string DeviceFor(const Beside& beside, Lack& why) const;
+  // Returns the device for the path; if empty, `why` has the reason.
+  std::string DeviceFor(const Beside& beside, Fault& why) const;
   bool AnyWithoutDevice() const;
   void GiveDevices(std::uint64_t now_ns);
   std::size_t TakeResults(std::uint64_t now_ns);
   std::size_t TakeMessages(std::uint64_t now_ns);
-  void Look(std::uint64_t now_ns);
-  void Refuse(const Heard& heard, const Lack& why);
-  DriverThread* DriverOf(const std::string& device, Lack& why);
+  void Check(std::uint64_t now_ns);
+  void Refuse(const Received& received, const Fault& why);
+  DriverThread* DriverOf(const std::string& device, Fault& why);
   void SendTo(const NodeId& peer, const wire::RailSetup& message);
 
   const RdmaOptions options_;
@@ -108,15 +105,15 @@ class RdmaRails final : public fabric::SideRails {
   fabric::Links& links_;
   platform::Wakeup& bell_;
   absl::flat_hash_map<std::string, std::unique_ptr<DriverThread>> drivers_;
-  std::vector<rail::ClientMemory> memories_;      // For devices that come.
-  std::vector<std::unique_ptr<Beside>> besides_;  // They use drivers.
+  std::vector<rail::ClientMemory> memories_;      // Also for devices that appear later.
+  std::vector<std::unique_ptr<Beside>> besides_;  // Destroyed before the drivers they use.
   std::uint64_t last_ticket_ = 0;
-  std::deque<Heard> heard_;
-  std::shared_ptr<Probing> probing_;  // While one runs.
+  std::deque<Received> received_;
+  std::shared_ptr<Probing> probing_;  // Set while a probe runs.
   std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found_;
   std::uint64_t probe_again_ns_ = kNever;
   std::uint64_t probe_pause_ns_ = kProbeAgainNsMin;
-  bool look_ = false;
+  bool check_ = false;
 };
 
 }  // namespace mlxcomm::rdma

@@ -6,7 +6,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Of what was asked for: distances that are taken for the same piece, and how many are kept.
+// Requests: addresses closer than this count as the same piece; at most this many are kept.
 constexpr std::ptrdiff_t kNearBytes = 16 * 1024 * 1024;
 constexpr std::size_t kAskedMax = 64;
 
@@ -15,7 +15,7 @@ constexpr std::size_t kAskedMax = 64;
 void SendRegions::Refresh(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (of_ == nullptr || of_->version() == version_) return;
-  view_ = of_->Look(version_);
+  view_ = of_->Snapshot(version_);
   last_ = nullptr;
   asked_.clear();
   for (const auto& known : known_) {

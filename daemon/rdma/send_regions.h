@@ -1,14 +1,12 @@
-// What one rail knows of the regions that it may send from (arena_regions.h), and which of
-// them the queue pair is still reading from.
+// The regions that one rail may send from (arena_regions.h), and which of them the queue pair is reading.
 //
-//   Refresh ─▶ known ──Take: a message from it is to be sent──▶ in use ──Return: it was──▶ known
-//     known, gone, and not in use ─▶ left: DropLeft lets go of it, which may call the driver
+//   Refresh ─▶ known ──Take: a message from it is being sent──▶ in use ──Return: sent──▶ known
+//     known, gone, and not in use ─▶ left: DropLeft releases it, which may call the driver
 //
-// A region so outlives what was posted from it, and the arena outlives the region, whatever
-// becomes of the client.
+// So a region outlives what was posted from it, and the arena outlives the region, whatever the client does.
 //
-// Owner: RailThread. Thread: its own; Clear once the queue pair has been destroyed. Memory:
-// a few words for each region; a few more whenever an arena comes or goes.
+// Owner: RailThread. Thread: its own; Clear once the queue pair is destroyed. Memory: a few words for each
+// region.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +20,7 @@ namespace mlxcomm::rdma {
 
 class SendRegions {
  public:
-  // A piece that was asked for in vain is asked for again, but no sooner.
+  // A piece that could not be registered is requested again after this long.
   static constexpr std::uint64_t kAskAgainNs = 1'000'000'000;
 
   struct Known {
@@ -31,15 +29,15 @@ class SendRegions {
     bool gone = false;
   };
   struct Found {
-    Known* known = nullptr;   // Null: it has to be copied.
-    std::uint64_t bytes = 0;  // To the region's end.
+    Known* known = nullptr;   // Null: must be copied.
+    std::uint64_t bytes = 0;  // To the end of the region.
   };
 
   // Null: everything is copied.
   explicit SendRegions(std::shared_ptr<ArenaRegions> of) : of_(std::move(of)) {}
 
   void Refresh(std::uint64_t now_ns);
-  // Asks for its region where it is an arena's and has none.
+  // If the address is in an arena without a region, requests one.
   Found Find(const std::byte* from);
   static void Take(Known& known) { ++known.in_use; }
   void Return(Known& known) {
@@ -60,7 +58,7 @@ class SendRegions {
   ArenaRegions::View view_;
   std::vector<std::unique_ptr<Known>> known_;
   Known* last_ = nullptr;
-  std::vector<const std::byte*> asked_;  // Since asked_ns_: the first of their bytes, for a while.
+  std::vector<const std::byte*> asked_;  // Addresses requested since asked_ns_.
   bool has_left_ = false;
 };
 

@@ -88,7 +88,7 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
     const bool here = state_ == State::kMaking || state_ == State::kConnecting;
     const std::string why = here ? "the driver does not answer" : "the other side does not answer";
     const LinkReason reason = here ? LinkReason::kRdmaDriverSilent : LinkReason::kRdmaNotMade;
-    Refuse(attempt_, absl::StrCat("it took too long: ", why), 0, reason);
+    Refuse(attempt_, absl::StrCat("timed out: ", why), 0, reason);
     return Fail(why, reason, now_ns);
   }
   attempt_ = attempt;
@@ -125,30 +125,31 @@ void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
   TryNow(now_ns);
 }
 
-// A new offer ends whatever there was: who offers knows best what of it has gone.
+// A new offer replaces any earlier attempt: the offering side knows best what has ended.
 void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
-  if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an offer that makes no sense");
+  if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an invalid offer");
   state_ = State::kIdle;
   if (attempt_ != 0) port_.Drop(attempt_);
   attempt_ = 0;
-  // It has made one of that service already.
+  // The offering side has already made a queue pair of that service.
   const bool reliable = offer.services == wire::kReliableService;
   if (reliable && service_ != Service::kReliable) {
     return Refuse(offer.attempt, "this side has unreliable queue pairs only",
                   wire::kUnreliableOnly);
   }
   if (offer.message_bytes > has_.message_bytes_max) {
-    return Refuse(offer.attempt,
-                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and its device has ",
-                               has_.message_bytes_max, " at most (before macOS 26.3: 4096)"),
-                  wire::kSmallerMessages);
+    return Refuse(
+        offer.attempt,
+        absl::StrCat("messages of ", offer.message_bytes, " bytes; this device supports at most ",
+                     has_.message_bytes_max, " (before macOS 26.3: 4096)"),
+        wire::kSmallerMessages);
   }
   const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
   const std::uint64_t fit = own_bytes / offer.message_bytes;
   if (fit < kMessagesMin) {
     return Refuse(offer.attempt,
-                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and in all ",
-                               own_bytes, " bytes may be posted here (rdma {})"));
+                  absl::StrCat("messages of ", offer.message_bytes, " bytes; only ", own_bytes,
+                               " bytes in total may be posted here (rdma {})"));
   }
   attempt_ = offer.attempt;
   state_ = State::kMaking;
@@ -191,8 +192,8 @@ void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
   const bool reliable = answer.services == wire::kReliableService;
   if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
       reliable != (shape_.service == Service::kReliable)) {
-    Refuse(attempt_, "an answer that does not suit the offer");
-    return Fail("the other side's answer does not suit the offer", LinkReason::kRdmaNotMade,
+    Refuse(attempt_, "an answer that does not match the offer");
+    return Fail("the other side's answer does not match the offer", LinkReason::kRdmaNotMade,
                 now_ns);
   }
   peer_ = AddressOf(answer);
@@ -217,26 +218,26 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
   BecomeRail(now_ns);
 }
 
-// Apple's devices are known to connect between IPv4's GIDs alone (choose_gid.h).
+// Apple's devices are known to connect only between GIDs of IPv4 addresses (choose_gid.h).
 std::string Setup::WarningOfGids(LinkReason& reason) const {
   if (has_.equal_frame_bytes == 0) return {};
-  std::string doubt;
+  std::string warning;
   if (!MirrorsIpv4(peer_.gid)) {
     reason = LinkReason::kRdmaPeerGidWithoutIpv4;
-    doubt = absl::StrCat(", to a GID without IPv4, ", GidText(peer_.gid));
+    warning = absl::StrCat(", to a GID without IPv4, ", GidText(peer_.gid));
   }
   if (!MirrorsIpv4(own_.gid)) {
     reason = LinkReason::kRdmaGidWithoutIpv4;
-    doubt = absl::StrCat(", from a GID without IPv4, ", GidText(own_.gid), doubt);
+    warning = absl::StrCat(", from a GID without IPv4, ", GidText(own_.gid), warning);
   }
-  return doubt;
+  return warning;
 }
 
 void Setup::BecomeRail(std::uint64_t now_ns) {
   const absl::Status added = port_.AddRail(attempt_, shape_.service, peer_, peer_receives_);
   if (!added.ok()) {
     const std::string why(added.message());
-    Refuse(attempt_, why);  // It may have one already.
+    Refuse(attempt_, why);  // The other side may already have a rail.
     return Fail(why, LinkReason::kRdmaNotMade, now_ns);
   }
   state_ = State::kUp;
@@ -244,13 +245,12 @@ void Setup::BecomeRail(std::uint64_t now_ns) {
   ForgetFailure();
 }
 
-// Its queue pair went with it.
 void Setup::OnRailGone(std::uint64_t now_ns) {
   if (state_ != State::kUp) return;
   if (now_ns - up_since_ns_ >= kSteadyNs) pause_ns_ = kPauseNsMin;
   Refuse(attempt_, "the rail went down there");
   attempt_ = 0;
-  Fail("the rail went down; it is made again", LinkReason::kRdmaNotMade, now_ns);
+  Fail("the rail went down and is being set up again", LinkReason::kRdmaNotMade, now_ns);
 }
 
 }  // namespace mlxcomm::rdma

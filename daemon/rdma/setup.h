@@ -1,13 +1,11 @@
-// One path between this node and a neighbour, over which an RDMA rail shall be beside the one that carries
-// the channel: which side offers, which answers, what both agree on, and when an attempt is repeated
-// (wire/rail_setup.h has the messages). See README.md, Setup.
+// The set-up of an RDMA rail on one path: which side offers, which answers, what both agree on, and when an
+// attempt is repeated (wire/rail_setup.h has the messages; README.md).
 //
 //   kIdle ──due──▶ kMaking ──made──▶ kOffered ──answer──▶ kConnecting ──connected──▶ kUp
 //     ▲  offer ──▶ kMaking ──made──▶ kConnecting ──connected──▶ kAnswered ──ready──▶ kUp
-//     └── refused, failed, too long, the rail or the one beside it has gone ────────────┘
+//     └── refused, failed, timed out, the rail or the one beside it has ended ──────────┘
 //
-// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: the loop's. Memory: none but
-// strings for people.
+// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: the loop's. Memory: texts only.
 #pragma once
 
 #include <algorithm>
@@ -22,19 +20,19 @@
 
 namespace mlxcomm::rdma {
 
-// What a path's attempt has others do; called from inside its calls, never calls back.
+// Called from inside Setup's calls; must not call back.
 class SetupPort {
  public:
   virtual ~SetupPort() = default;
   virtual void Send(const wire::RailSetup& message) = 0;
-  // OnMade follows, or nothing ever.
+  // OnMade follows, or never.
   virtual void Make(std::uint64_t attempt, const QueuePairShape& shape) = 0;
-  // The queue pair that was made for it; OnConnected follows, or nothing ever.
+  // Connects the attempt's queue pair; OnConnected follows, or never.
   virtual void Connect(std::uint64_t attempt, const QueuePairAddress& peer) = 0;
-  // It is connected on both sides: it becomes a rail.
+  // The queue pair is connected on both sides and becomes a rail.
   virtual absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& peer,
                                std::uint32_t peer_receives) = 0;
-  // The queue pair of the attempt is not needed, whatever has become of it; nor is its rail.
+  // The attempt's queue pair and rail are no longer needed.
   virtual void Drop(std::uint64_t attempt) = 0;
 };
 
@@ -42,13 +40,13 @@ class Setup {
  public:
   enum class State : std::uint8_t { kIdle, kMaking, kOffered, kConnecting, kAnswered, kUp };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  static constexpr std::uint64_t kAttemptNs = 5'000'000'000;  // From the first message to the last.
+  static constexpr std::uint64_t kAttemptNs = 5'000'000'000;  // The timeout of an attempt.
   static constexpr std::uint64_t kPauseNsMin = 1'000'000'000;
   static constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
-  // A rail that lasted less was no success.
+  // A rail that lasted less counts as a failure.
   static constexpr std::uint64_t kSteadyNs = 10'000'000'000;
 
-  // `has`: what this side's device can do. `offers`: this side is the one that does.
+  // `offers`: this side makes the offers. `has`: the limits of its device.
   Setup(SetupPort& port, rail::RailPath path, bool offers, const Limits& has)
       : port_(port),
         path_(std::move(path)),
@@ -60,30 +58,28 @@ class Setup {
   const rail::RailPath& path() const { return path_; }
   State state() const { return state_; }
   std::uint64_t attempt() const { return attempt_; }
-  // Why there is no rail, for people; empty where there is one, or it is being made.
+  // Why no rail exists, for display; empty if one exists or is being made.
   const std::string& detail() const { return detail_; }
-  // The same for programs; `peers_reason`: the other side has said so, of itself.
+  // The same as a reason; `peers_reason`: the other side reported it about itself.
   LinkReason reason() const { return reason_; }
   bool peers_reason() const { return peers_reason_; }
-  // The other side is the one to begin, and has not.
   bool waits_for_offer() const { return state_ == State::kIdle && !offers_; }
 
-  // `attempt`: a random number, should one begin.
+  // `attempt`: a random number in case an attempt begins.
   void OnTime(std::uint64_t now_ns, std::uint64_t attempt);
   std::uint64_t deadline_ns() const;
-  // Nothing of it is trusted. For the path only.
+  // Messages are for this path, and not trusted.
   void OnMessage(const wire::RailSetup& message, std::uint64_t now_ns);
   void OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
               std::uint32_t receives, std::uint64_t now_ns);
   void OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns);
-  // The rail has gone, however.
   void OnRailGone(std::uint64_t now_ns);
-  // What the pause was for may be over: an interface has come up, a probe has found something.
+  // Ends the pause: an interface has come up, or a probe has found a device.
   void TryNow(std::uint64_t now_ns) {
     pause_ns_ = kPauseNsMin;
     if (state_ == State::kIdle && offers_) due_ns_ = now_ns;
   }
-  // The channel has gone, or the rail beside it: nothing is said any more.
+  // The channel or the rail beside it has ended: sends nothing more.
   void Abandon();
 
  private:
@@ -106,18 +102,17 @@ class Setup {
   const rail::RailPath path_;
   const bool offers_;
   const Limits has_;
-  std::uint32_t
-      message_bytes_;  // To be offered: what this side wants, or less for the other's sake.
-  Service service_;    // Reliable, until either device turns out to have none.
+  std::uint32_t message_bytes_;  // To offer; lowered if the other side requires it.
+  Service service_;              // kReliable until a device turns out not to support it.
   State state_ = State::kIdle;
   std::string detail_;
   LinkReason reason_ = LinkReason::kNone;
   bool peers_reason_ = false;
-  std::uint64_t attempt_ = 0;  // The current one; 0: none.
-  std::uint64_t due_ns_ = 0;   // kIdle: the next attempt. Else: the end of this one.
+  std::uint64_t attempt_ = 0;  // 0: none.
+  std::uint64_t due_ns_ = 0;   // kIdle: the next attempt. Otherwise: the timeout.
   std::uint64_t up_since_ns_ = 0;
   std::uint64_t pause_ns_ = kPauseNsMin;
-  QueuePairShape shape_;  // As both use it, once it is agreed.
+  QueuePairShape shape_;
   QueuePairAddress own_;
   std::uint32_t own_receives_ = 0;
   QueuePairAddress peer_;

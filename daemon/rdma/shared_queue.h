@@ -1,16 +1,15 @@
-// One queue pair between the daemon and the process that calls its driver (driver_process.h), as
-// memory that both have mapped: what is to be posted goes one way, what has completed the other.
+// A queue pair as memory shared by the daemon and the process that calls its driver (driver_process.h):
+// requests go one way, completions the other.
 //
 //   segment: [QueueHeader] [requests ...] [completions ...] | [slots: receives, then sends]
 //                                                page boundary ┘
 //
-// Rings and their rules are those of the queue between a client and its daemon (proto/queue/ring.h):
-// an entry is copied once, and the copy is checked. Each slot is posted once until it completes, so
-// rings of as many entries as there are slots are never full. A doorbell (proto/queue/doorbell.h)
-// wakes the side that sleeps, and its end tells that the other process has gone.
+// The rings are those between a client and its daemon (proto/queue/ring.h): an entry is copied once, and the
+// copy is checked. A slot is posted at most once at a time, so rings with an entry for each slot are never
+// full. A doorbell (proto/queue/doorbell.h) wakes the side that sleeps; its end means that the other process
+// is gone.
 //
-// Owner: a driver process and the one that started it. Thread: one for each end of a
-// ring. Memory: the segment.
+// Owner: a driver process and its parent. Thread: one for each end of a ring. Memory: the segment.
 #pragma once
 
 #include <array>
@@ -30,7 +29,7 @@ struct PostRequest {
   Kind kind;
   std::uint32_t slot;
   std::uint32_t bytes;   // Sends.
-  std::uint32_t region;  // kSendFrom: as the daemon has numbered it, and where in it.
+  std::uint32_t region;  // kSendFrom: the daemon's number of the region; `offset` lies in it.
   std::uint64_t offset;
   std::uint64_t reserved;  // Zero.
 };
@@ -38,13 +37,13 @@ static_assert(sizeof(PostRequest) == 32 && std::is_trivially_copyable_v<PostRequ
 
 struct PostCompletion {
   std::uint32_t slot;
-  std::uint32_t receive;  // 1: one; 0: a send.
-  std::uint32_t ok;       // 0: QueueHeader::why says more.
-  std::uint32_t bytes;    // Of a receive that is ok.
+  std::uint32_t receive;  // 1: a receive; 0: a send.
+  std::uint32_t ok;       // 0: QueueHeader::why has the error.
+  std::uint32_t bytes;    // Of a successful receive.
 };
 static_assert(sizeof(PostCompletion) == 16 && std::is_trivially_copyable_v<PostCompletion>);
 
-// What proto/queue/ring.h wants to know of entries.
+// Required by proto/queue/ring.h.
 inline std::size_t UsedBytes(const PostRequest&) { return sizeof(PostRequest); }
 inline std::size_t UsedBytes(const PostCompletion&) { return sizeof(PostCompletion); }
 inline void CopyOut(PostRequest& copy, const PostRequest& slot) {
@@ -55,14 +54,14 @@ inline void CopyOut(PostCompletion& copy, const PostCompletion& slot) {
 }
 
 struct QueueHeader {
-  queue::RingPositions requests;     // The daemon writes, the driver's process reads.
-  queue::RingPositions completions;  // And the other way.
-  // Set once, by the driver's process: the queue pair is of no use any more, and why.
+  queue::RingPositions requests;     // Written by the daemon.
+  queue::RingPositions completions;  // Written by the driver's process.
+  // Set once by the driver's process: the queue pair is unusable.
   std::atomic<std::uint32_t> has_failed;
-  std::array<char, 252> why;  // NUL-terminated, and before has_failed; also of a completion.
+  std::array<char, 252> why;  // NUL-terminated, written before has_failed or a failed completion.
 };
 
-// Where each part lies, for `messages` messages each way.
+// Offsets for `messages` messages in each direction.
 struct QueueLayout {
   QueueLayout(std::uint32_t messages, std::uint32_t message_bytes, std::size_t page_bytes)
       : entries(std::bit_ceil(2 * messages)) {
@@ -73,7 +72,7 @@ struct QueueLayout {
     bytes = slots + std::size_t{2} * messages * message_bytes;
   }
 
-  std::uint32_t entries;  // Of either ring.
+  std::uint32_t entries;  // Of each ring.
   std::size_t requests = 0;
   std::size_t completions = 0;
   std::size_t slots = 0;

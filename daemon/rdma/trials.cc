@@ -17,7 +17,7 @@ namespace {
 
 using Reported = absl::StatusOr<std::string>;
 
-// A queue pair on the subject's device, of limits that a trial may have changed.
+// An open device of the subject.
 struct Made {
   std::shared_ptr<Device> device;
   Gid gid{};
@@ -56,7 +56,7 @@ Reported TryPair(const TrialSubject& subject) {
                       (*pair)->descriptor() < 0 ? ", no completion events" : "");
 }
 
-// A trial with one of the limits changed.
+// Runs a trial with one limit changed.
 template <Reported (*kTry)(const TrialSubject&), auto kLimit, auto kValue>
 Reported With(const TrialSubject& given) {
   TrialSubject subject = given;
@@ -69,11 +69,10 @@ Reported TryChannel(const TrialSubject& subject) {
   if (!made.ok()) return made.status();
   const auto pair = made->device->MakeQueuePair(ShapeOf(subject.limits), made->gid);
   if (!pair.ok()) return pair.status();
-  if ((*pair)->descriptor() < 0)
-    return absl::UnavailableError("there is no channel of completions");
+  if ((*pair)->descriptor() < 0) return absl::UnavailableError("no completion channel");
   const absl::Status armed = (*pair)->Arm();
   if (!armed.ok()) return armed;
-  return std::string("a channel of completions, and it can be armed");
+  return std::string("a completion channel, and it can be armed");
 }
 
 Reported CountPairs(const TrialSubject& subject) {
@@ -91,14 +90,14 @@ Reported CountPairs(const TrialSubject& subject) {
   }
 }
 
-// Two queue pairs of the device, each the other's neighbour.
+// Two connected queue pairs of one device.
 struct Joined {
   Made made;
   std::unique_ptr<QueuePair> sender;
   std::unique_ptr<QueuePair> receiver;
 };
 
-// The sender's messages, both ways, may be smaller than the receiver's.
+// The sender's messages may be smaller than the receiver's, in both directions.
 absl::StatusOr<Joined> Join(const TrialSubject& subject, std::uint32_t sender_bytes) {
   absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
@@ -121,10 +120,10 @@ absl::StatusOr<Joined> Join(const TrialSubject& subject, std::uint32_t sender_by
 Reported TryConnect(const TrialSubject& subject) {
   const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
   if (!joined.ok()) return joined.status();
-  return absl::StrCat("connected; ", joined->receiver->receives(), " receives were taken");
+  return absl::StrCat("connected; ", joined->receiver->receives(), " receives were accepted");
 }
 
-// Until something has completed of this kind; false: not within a second.
+// Waits up to a second for a completion of this kind.
 bool Await(QueuePair& pair, bool receive, Completion& found) {
   const std::uint64_t end = platform::MonotonicNow() + 1'000'000'000;
   std::array<Completion, 8> completions;
@@ -141,13 +140,13 @@ bool Await(QueuePair& pair, bool receive, Completion& found) {
   return false;
 }
 
-// A message from one to the other, of `bytes`, into a receive of the whole size.
+// Sends `bytes` into a receive of full size.
 Reported TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
   const absl::StatusOr<Joined> joined = Join(subject, bytes);
   if (!joined.ok()) return joined.status();
   QueuePair& from = *joined->sender;
   QueuePair& to = *joined->receiver;
-  const std::uint32_t slot = from.receives();  // Its first send.
+  const std::uint32_t slot = from.receives();  // The first send.
   const std::span<std::byte> message = from.Slot(slot);
   for (std::size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(i * 7 + 1);
   const absl::Status posted = from.PostSend(slot, bytes);
@@ -155,18 +154,18 @@ Reported TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
   Completion sent;
   Completion received;
   const bool is_sent = Await(from, false, sent);
-  const bool has_come = Await(to, true, received);
+  const bool is_received = Await(to, true, received);
   std::string text = !is_sent  ? "the send has not completed within a second"
                      : sent.ok ? "the send has completed"
                                : absl::StrCat("the send failed: ", sent.what);
-  if (!has_come) return absl::UnavailableError(absl::StrCat(text, "; nothing was received"));
+  if (!is_received) return absl::UnavailableError(absl::StrCat(text, "; nothing was received"));
   if (!received.ok) {
     return absl::UnavailableError(absl::StrCat(text, "; the receive failed: ", received.what));
   }
   const bool same = received.bytes <= message.size() &&
                     std::memcmp(to.Slot(received.slot).data(), message.data(), received.bytes) == 0;
   absl::StrAppend(&text, "; ", received.bytes, " bytes were received, ",
-                  same ? "all right" : "and some are WRONG");
+                  same ? "unchanged" : "and some are WRONG");
   return same && is_sent && sent.ok ? Reported(text) : Reported(absl::DataLossError(text));
 }
 
@@ -178,7 +177,7 @@ Reported TryShortMessage(const TrialSubject& subject) {
   return TryMessage(subject, apple::kFrameBytes);
 }
 
-// With receives posted and none arrived; that it comes back is what is tried.
+// Destroys with receives posted and none arrived. The trial is whether the call returns.
 Reported TryDestroy(const TrialSubject& subject) {
   {
     const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
@@ -188,11 +187,11 @@ Reported TryDestroy(const TrialSubject& subject) {
   if (!again.ok()) {
     return absl::UnavailableError(absl::StrCat("destroyed; the next: ", again.status().message()));
   }
-  return std::string("destroyed, and another can be had");
+  return std::string("destroyed, and another can be made");
 }
 
 constexpr Trial kTrials[] = {
-    {"describe", "what the device says of itself, its ports and GIDs", false, DescribeDevice},
+    {"describe", "the device's description of itself, its ports and GIDs", false, DescribeDevice},
     {"pair-uc", "an unreliable queue pair with its region", true,
      With<TryPair, &Limits::service, Service::kUnreliable>},
     {"pair-rc", "a reliable queue pair; Apple's have none", true,
@@ -201,29 +200,28 @@ constexpr Trial kTrials[] = {
      With<TryPair, &Limits::remote_access, false>},
     {"region-remote", "a region with remote read and write as well", true,
      With<TryPair, &Limits::remote_access, true>},
-    {"channel", "events when something has completed", true,
-     With<TryChannel, &Limits::completion_events, true>},
+    {"channel", "events on completion", true, With<TryChannel, &Limits::completion_events, true>},
     {"depth", "how deep a queue is granted", true, TryDepth},
     {"receives-after", "receives posted when the queue pair is ready to send", true,
      With<TryConnect, &Limits::receives_after_ready, true>},
     {"receives-before", "receives posted before it is ready to receive", true,
      With<TryConnect, &Limits::receives_after_ready, false>},
     {"message", "a message between two queue pairs of this device", true, TryWholeMessage},
-    // What goes where longer messages do not.
-    {"message-frame", "one of a single frame, in a receive of one", true,
+    // Runs if longer messages fail.
+    {"message-frame", "a message of a single frame, in a receive of one", true,
      With<TryWholeMessage, &Limits::message_bytes, apple::kFrameBytes>},
-    {"message-short", "one of fewer frames than its receive; Apple's must be equal", true,
-     TryShortMessage},
+    {"message-short", "a message with fewer frames than its receive; Apple requires equal numbers",
+     true, TryShortMessage},
     {"destroy", "a queue pair is destroyed with receives posted", true,
      With<TryDestroy, &Limits::error_before_destroy, false>},
     {"region-large", "a region of 256 MiB", true, TryLargeRegion},
-    {"region-shared", "one of memory that another process shares, as clients' is", true,
+    {"region-shared", "a region of memory shared with another process, like clients' memory", true,
      TrySharedRegion},
-    {"region-boundary", "a region that reaches over 4 GiB", true, TryRegionOverBoundary},
-    {"pairs", "how many queue pairs there may be now", true,
+    {"region-boundary", "a region that crosses a 4 GiB boundary", true, TryRegionOverBoundary},
+    {"pairs", "how many more queue pairs can be made", true,
      With<CountPairs, &Limits::queue_pairs_max, 64>},
-    {"regions", "how many regions there may be now", true, CountRegions},
-    // It is said to leave regions mapped for ever: the last one.
+    {"regions", "how many more regions can be registered", true, CountRegions},
+    // Last, because it is said to leave regions mapped for ever.
     {"destroy-error", "a queue pair is destroyed after the error state", true,
      With<TryDestroy, &Limits::error_before_destroy, true>},
 };
@@ -237,7 +235,7 @@ Reported ListTrials() {
   return text;
 }
 
-// Lines of all devices, each as `lines_of` has it.
+// Concatenates `lines_of` each device.
 template <typename LinesOf>
 Reported OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
   const auto library = LoadLibrary(subject.library);
@@ -277,7 +275,7 @@ absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject
   for (const Trial& trial : kTrials) {
     if (name == trial.name) return trial.run(subject);
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no trial ", name));
+  return absl::InvalidArgumentError(absl::StrCat("no such trial: ", name));
 }
 
 }  // namespace mlxcomm::rdma

@@ -1,18 +1,15 @@
-// What is assumed about a device's driver (limits.h), tried one by one: for people with hardware
-// on which none of it has run, and for those who are to help. Each trial is a process of its own,
-// which may hang or crash as drivers do; its caller has a deadline for it (mlxcommctl bugreport
-// --rdma).
+// Tests the assumptions about a device's driver (limits.h) one by one, on hardware where nothing of this has
+// run. Each trial runs in its own process, which may hang or crash; its caller sets a deadline (mlxcommctl
+// bugreport --rdma).
 //
-//   mlxcommd --try-rdma CONFIG trials            which there are: NAME, and what it tries
-//   mlxcommd --try-rdma CONFIG limits            what is assumed about devices, and who said it
-//   mlxcommd --try-rdma CONFIG devices           DEVICE, and whether its port is active
-//   mlxcommd --try-rdma CONFIG gids              DEVICE, and a GID of its port; in the port's order
-//   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and what came of it
+//   mlxcommd --try-rdma CONFIG trials            lists the trials: NAME and description
+//   mlxcommd --try-rdma CONFIG limits            lists the assumptions and their sources
+//   mlxcommd --try-rdma CONFIG devices           lists each DEVICE, and whether its port is active
+//   mlxcommd --try-rdma CONFIG gids              lists each DEVICE and GID, in the port's order
+//   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and the details
 //
-// They take queue pairs and regions of the device for a moment, which others may miss; no trial
-// sends anything to another machine.
-//
-// Thread: main, of a process that does nothing else. Memory: some megabytes.
+// Trials take queue pairs and regions for a moment, which other processes may miss. Nothing is sent to
+// another machine. Thread: main, of a process that does nothing else. Memory: some megabytes.
 #pragma once
 
 #include <span>
@@ -23,7 +20,7 @@
 
 namespace mlxcomm::rdma {
 
-// The argument that makes a program try something.
+// The argument that selects a trial.
 inline constexpr char kTrialArgument[] = "--try-rdma";
 
 struct TrialSubject {
@@ -34,17 +31,17 @@ struct TrialSubject {
 
 struct Trial {
   const char* name;
-  const char* tries;  // For people.
-  bool needs_port;    // Which has to be active.
-  // What came of it, for people; an error: it was refused, and how.
+  const char* tries;  // For display.
+  bool needs_port;    // The port must be active.
+  // Returns details for display; an error: it was refused.
   absl::StatusOr<std::string> (*run)(const TrialSubject& subject);
 };
 std::span<const Trial> Trials();
 
-// What `trials`, `devices`, `gids` and a trial's name write; INVALID_ARGUMENT: there is none of that name.
+// Returns the output of `trials`, `devices`, `gids` or a trial; INVALID_ARGUMENT: no such name.
 absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject& subject);
 
-// Those that ask verbs themselves (verbs_trials.cc); UNIMPLEMENTED where there are none.
+// The trials that call verbs directly (verbs_trials.cc); UNIMPLEMENTED in builds without verbs.
 absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject);
 absl::StatusOr<std::string> TryDepth(const TrialSubject& subject);
 absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject);

@@ -12,7 +12,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Those in use come first; soft-RoCE has room for a thousand.
+// GIDs in use come first; soft-RoCE has room for a thousand.
 constexpr int kGidsMax = 64;
 
 const char* StateText(ibv_port_state state) {
@@ -21,12 +21,12 @@ const char* StateText(ibv_port_state state) {
     case IBV_PORT_INIT: return "initializing";
     case IBV_PORT_ARMED: return "armed";
     case IBV_PORT_ACTIVE: return "active";
-    default: return "of unknown state";
+    default: return "in an unknown state";
   }
 }
 
-// Linux takes this file away as soon as it wants the device back, and with most drivers does no more
-// until all have closed it.
+// Linux deletes this file as soon as it wants the device back; most drivers then wait until all have closed
+// it.
 std::string EntryOf([[maybe_unused]] ibv_context* context) {
 #ifdef __linux__
   const char* const path = context->device->dev_path;
@@ -35,7 +35,7 @@ std::string EntryOf([[maybe_unused]] ibv_context* context) {
   return {};
 }
 
-// The device may have less than its kind.
+// The device may support less than its kind.
 Limits WithinDevice(Limits limits, const Verbs& verbs, ibv_context* context) {
   ibv_device_attr its{};
   if (verbs.query_device(context, &its) != 0) return limits;
@@ -56,7 +56,7 @@ class VerbsLibrary final : public Library {
     ibv_device** const list = verbs_.get_device_list(&count);
     if (list == nullptr) {
       return absl::UnavailableError(
-          absl::StrCat("devices cannot be listed: ", std::strerror(errno)));
+          absl::StrCat("cannot list RDMA devices: ", std::strerror(errno)));
     }
     std::vector<DeviceFacts> devices;
     for (int i = 0; i < count; ++i) devices.push_back(FactsOf(list[i]));
@@ -76,7 +76,7 @@ class VerbsLibrary final : public Library {
     }
     const int error = errno;
     if (list != nullptr) verbs_.free_device_list(list);
-    if (!found) return absl::NotFoundError(absl::StrCat("there is no RDMA device ", name));
+    if (!found) return absl::NotFoundError(absl::StrCat("no RDMA device ", name));
     if (context == nullptr) {
       return absl::UnavailableError(
           absl::StrCat("RDMA device ", name, " cannot be opened: ", std::strerror(error)));
@@ -126,7 +126,7 @@ ActivePort FindActivePort(const Verbs& verbs, ibv_context* context) {
     ibv_port_attr attributes{};
     if (verbs.query_port(context, static_cast<std::uint8_t>(number), &attributes) != 0) {
       absl::StrAppend(&port.states, port.states.empty() ? "" : ", ", "port ", number,
-                      " cannot be asked");
+                      " cannot be queried");
       continue;
     }
     if (attributes.state == IBV_PORT_ACTIVE) {

@@ -1,7 +1,7 @@
-// A device of verbs that is open: its context, its protection domain, and how many queue pairs
-// and regions of it are in use here. Each queue pair keeps it open.
+// An open device of verbs: its context, its protection domain, and how many of its queue pairs and regions
+// are in use here. Each queue pair keeps it open.
 //
-// Owner: the code that opened it, and its queue pairs. Thread: any; the figures are atomic.
+// Owner: the code that opened it, and its queue pairs. Thread: any; the counts are atomic.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,15 @@
 
 namespace mlxcomm::rdma {
 
-// The port that a queue pair may use: the first that is active.
+// The port that a queue pair uses: the first active one.
 struct ActivePort {
   std::uint8_t number = 0;
   ibv_port_attr attributes{};
-  std::string states;  // Of all, where none is active.
+  std::string states;  // Of all ports, if none is active.
 };
-// number 0: none is.
+// Returns number 0 if no port is active.
 ActivePort FindActivePort(const Verbs& verbs, ibv_context* context);
-// GIDs that are not zero, with their index; those of the first kGidsMax places.
+// Returns the nonzero GIDs among the first kGidsMax, with their index.
 std::vector<std::pair<int, Gid>> ListGids(const Verbs& verbs, ibv_context* context,
                                           const ActivePort& port);
 
@@ -55,7 +55,7 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   const Verbs verbs_;
   const std::string name_;
   const Limits limits_;
-  const std::string entry_;  // Its file among the system's; empty: there is none.
+  const std::string entry_;  // Its device file; empty: none.
   std::atomic<bool> has_gone_{false};
   ibv_context* const context_;
   ibv_pd* const domain_;

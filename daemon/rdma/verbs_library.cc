@@ -11,14 +11,13 @@ namespace mlxcomm::rdma {
 namespace {
 
 #ifdef __APPLE__
-constexpr char kLibrary[] = "/usr/lib/librdma.dylib";  // In the shared cache: no file is seen.
+constexpr char kLibrary[] = "/usr/lib/librdma.dylib";  // In the shared cache: no such file exists.
 constexpr char kRemedy[] = "macOS 26.2 or later has it";
 #else
 constexpr char kLibrary[] = "libibverbs.so.1";
 constexpr char kRemedy[] = "Debian's package is libibverbs1";
 #endif
 
-// False: there is none.
 template <typename Function>
 bool Find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
@@ -48,9 +47,8 @@ const char* FirstMissing(void* library, Verbs& verbs) {
   return nullptr;
 }
 
-// What JACCL does not load, so that nobody knows of all libraries of macOS to have it. A device that
-// cannot be asked has the limits that are known; a pair has what it was asked for; without a channel
-// completions are polled for.
+// Stand-ins for functions that JACCL does not load, so they may be missing on macOS. Limits then stay at
+// their defaults, a pair has what it requested, and completions are polled.
 int NoDeviceQuery(ibv_context*, ibv_device_attr*) { return ENOSYS; }
 int NoPairQuery(ibv_qp*, ibv_qp_attr*, int, ibv_qp_init_attr*) { return ENOSYS; }
 ibv_comp_channel* NoChannel(ibv_context*) {
@@ -74,7 +72,7 @@ void FindOrStandIn(void* library, Verbs& verbs) {
   if (!Find(library, "ibv_query_device", verbs.query_device)) verbs.query_device = NoDeviceQuery;
   if (!Find(library, "ibv_query_qp", verbs.query_qp)) verbs.query_qp = NoPairQuery;
   if (!Find(library, "ibv_wc_status_str", verbs.wc_status_str)) verbs.wc_status_str = NumberOf;
-  // Of channels all or nothing: one that tells of events that cannot be taken is of no use.
+  // All functions of channels or none: events that cannot be taken are useless.
   if (Find(library, "ibv_create_comp_channel", verbs.create_comp_channel) &&
       Find(library, "ibv_destroy_comp_channel", verbs.destroy_comp_channel) &&
       Find(library, "ibv_get_cq_event", verbs.get_cq_event) &&
@@ -89,19 +87,19 @@ void FindOrStandIn(void* library, Verbs& verbs) {
 
 }  // namespace
 
-// Never closed: its threads and tables would go with it, under code that still uses them.
+// Never closed: the driver's threads and tables would go with it.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path) {
   void* const library = ::dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
     return absl::UnavailableError(
-        absl::StrCat("no library of verbs: ", why == nullptr ? "unknown" : why,
+        absl::StrCat("cannot load the verbs library: ", why == nullptr ? "unknown" : why,
                      path.empty() ? absl::StrCat(" (", kRemedy, ")") : ""));
   }
   Verbs verbs{};
   if (const char* const missing = FirstMissing(library, verbs); missing != nullptr) {
-    return absl::UnavailableError(absl::StrCat(
-        "the library of verbs ", path.empty() ? kLibrary : path, " lacks the function ", missing));
+    return absl::UnavailableError(absl::StrCat("the verbs library ", path.empty() ? kLibrary : path,
+                                               " lacks the function ", missing));
   }
   FindOrStandIn(library, verbs);
   return verbs;

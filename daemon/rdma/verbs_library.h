@@ -1,13 +1,11 @@
-// The verbs of a shared library, as a table of functions: librdma.dylib on macOS,
-// libibverbs.so.1 on Linux, or one that the configuration names (tests have a false one).
+// The verbs of a shared library as a table of functions: librdma.dylib on macOS, libibverbs.so.1 on Linux, or
+// one named in the configuration (tests use a fake).
 //
-// Loaded at run time, because most machines have none, and a daemon must start there as well.
-// The structures are those of the system's own <infiniband/verbs.h> when the daemon is built:
-// of macOS's SDK, whose library they belong to, and on Linux of rdma-core (libibverbs-dev,
-// GPL or BSD at choice; taken as BSD). Declarations of our own were considered, which would
-// build anywhere; but posting and polling go through pointers inside of those structures, so
-// that one field more in a later system would be a jump to nowhere. Without the header the
-// daemon is built without RDMA, and says so.
+// Loaded at run time, because most machines have none and the daemon must start there as well. The structures
+// come from the build system's <infiniband/verbs.h>: the macOS SDK, or rdma-core on Linux (libibverbs-dev,
+// used under its BSD licence). Own declarations were rejected: posting and polling go through pointers inside
+// these structures, so one new field in a later system would crash. Without the header, RDMA is left out of
+// the build.
 //
 // Owner: Library. Thread: any, once loaded.
 #pragma once
@@ -18,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 
-// The header hides it behind a macro of its own.
+// The header defines macros for these.
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -31,7 +29,7 @@ struct Verbs {
   ibv_context* (*open_device)(ibv_device* device);
   int (*close_device)(ibv_context* context);
   int (*query_device)(ibv_context* context, ibv_device_attr* attributes);
-  // Fills what all versions of the structure have; the caller clears it before.
+  // Fills what all versions of the structure have; the caller must clear it first.
   int (*query_port)(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes);
   int (*query_gid)(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid);
   ibv_pd* (*alloc_pd)(ibv_context* context);
@@ -52,9 +50,8 @@ struct Verbs {
   const char* (*wc_status_str)(ibv_wc_status status);
 };
 
-// Queries of devices and pairs, channels of completions and the texts of failures may be missing:
-// stand-ins take their place, of which create_comp_channel gives none and the queries fail.
-// UNAVAILABLE: there is no such library, or it lacks another function.
+// Stand-ins replace queries, completion channels and error texts if these are missing; channels cannot be
+// made then. UNAVAILABLE: no such library, or it lacks another function.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
 
 }  // namespace mlxcomm::rdma

@@ -20,8 +20,8 @@ namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 32;  // In wr_id, besides the slot.
-// Of reliable pairs, in the units of ibv_modify_qp(3): 67 ms until a packet is sent again, 7
-// times; and a receiver that has nothing posted is asked again after 0.64 ms, 6 times.
+// For reliable pairs, in units of ibv_modify_qp(3): retransmit after 67 ms, 7 times; retry a receiver without
+// posted receives after 0.64 ms, 6 times.
 constexpr std::uint8_t kTimeout = 14;
 constexpr std::uint8_t kRetries = 7;
 constexpr std::uint8_t kNotReadyTimer = 12;
@@ -84,7 +84,7 @@ absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {
   }
   const int entries = static_cast<int>(2 * shape.messages + 1);
   queue_ = verbs().create_cq(device_->context_, entries, nullptr, channel_, 0);
-  return queue_ != nullptr ? absl::OkStatus() : Failed("gives no completion queue", errno);
+  return queue_ != nullptr ? absl::OkStatus() : Failed("did not create a completion queue", errno);
 }
 
 absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
@@ -92,7 +92,7 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   if (!TakeOne(device_->queue_pairs_, limits.queue_pairs_max)) {
     return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
                                 "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
-                                " queue pairs already, the most there may be")),
+                                " queue pairs, which is the limit")),
                             LinkReason::kRdmaExhausted);
   }
   counted_pair_ = true;
@@ -116,22 +116,22 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
       return absl::UnimplementedError(
           absl::StrCat("RDMA device ", device_->name(), " has no reliable queue pairs"));
     }
-    if (error != EBUSY) return Failed("gives no queue pair", error);
-    return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                "RDMA device ", device_->name(),
-                                " has no queue pair left; other processes have some (there may be ",
-                                apple::kQueuePairsMax, " for all)")),
-                            LinkReason::kRdmaExhausted);
+    if (error != EBUSY) return Failed("did not create a queue pair", error);
+    return rail::WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat("RDMA device ", device_->name(),
+                         " has no queue pair left; other processes use some (the limit for all is ",
+                         apple::kQueuePairsMax, ")")),
+        LinkReason::kRdmaExhausted);
   }
   ibv_qp_attr now{};
   ibv_qp_init_attr granted{};
   if (verbs().query_qp(pair_, &now, IBV_QP_CAP, &granted) != 0) granted = attributes;
   messages_ = wanted.MessagesWithin(std::min(granted.cap.max_send_wr, granted.cap.max_recv_wr));
   if (messages_ >= kMessagesMin) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", device_->name(),
-                                                   " grants queues of ", granted.cap.max_recv_wr,
-                                                   " frames only, which hold no ", kMessagesMin,
-                                                   " messages of ", shape.message_bytes, " bytes"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "RDMA device ", device_->name(), " granted queues of only ", granted.cap.max_recv_wr,
+      " frames, too few for ", kMessagesMin, " messages of ", shape.message_bytes, " bytes"));
 }
 
 absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
@@ -139,18 +139,19 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   const std::size_t bytes = std::size_t{2} * messages_ * slot_bytes_;
   if (bytes > limits.region_bytes_max) {
     return absl::ResourceExhaustedError(absl::StrCat("messages of ", bytes,
-                                                     " bytes in all; a region has ",
-                                                     limits.region_bytes_max, " at most"));
+                                                     " bytes in total exceed a region's limit of ",
+                                                     limits.region_bytes_max));
   }
   if (!TakeOne(device_->regions_, limits.regions_max)) {
-    return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                                "RDMA device ", device_->name(), " has ", limits.regions_max,
-                                " regions already, the most there may be")),
+    return rail::WithReason(absl::ResourceExhaustedError(
+                                absl::StrCat("RDMA device ", device_->name(), " has ",
+                                             limits.regions_max, " regions, which is the limit")),
                             LinkReason::kRdmaExhausted);
   }
   counted_region_ = true;
   if (!memory.empty()) {
-    if (memory.size() < bytes) return absl::InternalError("messages do not fit into their memory");
+    if (memory.size() < bytes)
+      return absl::InternalError("the memory is too small for the messages");
     given_ = memory.first(bytes);
     region_ = verbs().reg_mr(device_->domain_, given_.data(), bytes, AccessOf(limits));
     if (region_ != nullptr) return absl::OkStatus();
@@ -160,7 +161,7 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   memory_ = *std::move(own);
   region_ = verbs().reg_mr(device_->domain_, memory_.data(), bytes, AccessOf(limits));
   if (region_ != nullptr) return absl::OkStatus();
-  return rail::WithReason(Failed("does not register memory", errno), LinkReason::kRdmaMemory);
+  return rail::WithReason(Failed("did not register memory", errno), LinkReason::kRdmaMemory);
 }
 
 absl::Status VerbsQueuePair::Initialise() {
@@ -173,10 +174,10 @@ absl::Status VerbsQueuePair::Initialise() {
   }
   const int error = verbs().modify_qp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error != 0) return Failed("does not initialise the queue pair", error);
+  if (error != 0) return Failed("did not initialise the queue pair", error);
   address_.number = pair_->qp_num;
-  // Another one than those of earlier connections. Not of libcrypto: it keeps a generator for each
-  // thread that asks, and a driver's thread may still be about when the process ends.
+  // Differs from that of earlier connections. libcrypto's generator is not used: it keeps one for each
+  // thread, and a driver's thread may still run when the process exits.
   address_.first_packet = static_cast<std::uint32_t>(std::random_device{}() & 0xffffff);
   return absl::OkStatus();
 }
@@ -199,7 +200,7 @@ absl::Status VerbsQueuePair::MakeReadyToReceive(const QueuePairAddress& peer) {
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.port_num = port_;
   attributes.ah_attr.dlid = peer.lid;
-  attributes.ah_attr.grh.hop_limit = 1;  // A neighbour's.
+  attributes.ah_attr.grh.hop_limit = 1;  // A neighbour.
   attributes.ah_attr.grh.sgid_index = gid_index_;
   std::memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
   int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -208,7 +209,7 @@ absl::Status VerbsQueuePair::MakeReadyToReceive(const QueuePairAddress& peer) {
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
   const int error = verbs().modify_qp(pair_, &attributes, mask);
-  return error == 0 ? absl::OkStatus() : Failed("does not make the queue pair ready", error);
+  return error == 0 ? absl::OkStatus() : Failed("did not make the queue pair ready", error);
 }
 
 absl::Status VerbsQueuePair::MakeReadyToSend() {
@@ -223,7 +224,7 @@ absl::Status VerbsQueuePair::MakeReadyToSend() {
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
   const int error = verbs().modify_qp(pair_, &attributes, mask);
-  return error == 0 ? absl::OkStatus() : Failed("does not make the queue pair send", error);
+  return error == 0 ? absl::OkStatus() : Failed("did not make the queue pair ready to send", error);
 }
 
 absl::Status VerbsQueuePair::PostAllReceives() {
@@ -241,7 +242,7 @@ absl::Status VerbsQueuePair::PostReceive(std::uint32_t slot) {
   request.num_sge = 1;
   ibv_recv_wr* refused = nullptr;
   const int error = ibv_post_recv(pair_, &request, &refused);
-  return error == 0 ? absl::OkStatus() : Failed("takes no receive", error);
+  return error == 0 ? absl::OkStatus() : Failed("refused a receive", error);
 }
 
 absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
@@ -253,8 +254,8 @@ absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
 absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& region,
                                           const std::byte* from, std::uint32_t bytes) {
   if (is_copied()) {
-    // With the headers before and after it, which are copied as they are posted: in the same order,
-    // so that those that confirm it never go out with what was written there later.
+    // Copied in the order of posting, like the headers around it, so that a header never confirms data that
+    // was written later.
     std::memcpy(Registered(slot), from, bytes);
     return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
   }
@@ -270,19 +271,18 @@ absl::Status VerbsQueuePair::Post(std::uint32_t slot, ibv_sge entry) {
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(pair_, &request, &refused);
-  return error == 0 ? absl::OkStatus() : Failed("takes no send", error);
+  return error == 0 ? absl::OkStatus() : Failed("refused a send", error);
 }
 
 absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completions) {
   if (device_->has_gone()) {
-    return absl::UnavailableError(
-        absl::StrCat("RDMA device ", device_->name(), " has been taken away"));
+    return absl::UnavailableError(absl::StrCat("RDMA device ", device_->name(), " was removed"));
   }
   std::array<ibv_wc, kPollMax> done;
   const int most = static_cast<int>(std::min(completions.size(), kPollMax));
   const int count = ibv_poll_cq(queue_, most, done.data());
-  if (count < 0) return Failed("cannot be asked for completions", errno);
-  if (count > most) return Failed("tells of more completions than were asked for", EPROTO);
+  if (count < 0) return Failed("cannot be polled for completions", errno);
+  if (count > most) return Failed("returned more completions than requested", EPROTO);
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const ibv_wc& from = done[i];
     const bool receive = (from.wr_id & kReceive) != 0;
@@ -306,11 +306,11 @@ absl::Status VerbsQueuePair::Arm() {
   void* cookie = nullptr;
   while (verbs().get_cq_event(channel_, &queue, &cookie) == 0) verbs().ack_cq_events(queue, 1);
   const int error = ibv_req_notify_cq(queue_, 0);
-  return error == 0 ? absl::OkStatus() : Failed("tells of no completions", error);
+  return error == 0 ? absl::OkStatus() : Failed("did not arm its completion queue", error);
 }
 
-// What may still write into the region goes first. What the driver does not give back is left,
-// with all that it uses, and counts.
+// First destroys what may write to the region. Anything that the driver does not give back is leaked and
+// keeps counting.
 VerbsQueuePair::~VerbsQueuePair() {
   if (pair_ != nullptr && device_->limits_.error_before_destroy) {
     ibv_qp_attr attributes{};

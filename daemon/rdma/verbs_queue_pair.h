@@ -1,13 +1,11 @@
-// A queue pair of verbs: the pair itself, the queue of its completions with the channel that
-// tells of them, and one region in which all of its messages lie.
+// A queue pair of verbs: the pair, its completion queue and channel, and one region for all of its messages.
 //
 //   (made: INIT) ──Connect──▶ RTR ─▶ RTS ──▶ (destroyed)
 //                       receives are posted before the first, or after the second (limits.h)
 //
-// Owner: a rail. Thread: one at a time. Memory: its region, registered at once, on one side of the
-// addresses that a region may not reach over: as it was given, or its own. Where the driver does not
-// register what was given (no report says that Apple's takes memory that processes share), messages
-// are copied to and from memory of its own, as they are posted and as they complete.
+// Owner: a rail. Thread: one at a time. Memory: its region, given or its own. If the driver refuses to
+// register given memory (whether Apple's accepts shared memory is unknown), messages are copied to and from
+// memory of its own as they are posted and completed.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +37,7 @@ class VerbsQueuePair final : public QueuePair {
   absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                             std::uint32_t bytes) override;
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
-  // Its messages are copied, as the driver does not register the memory that they were given.
+  // True if messages are copied because the driver did not register the given memory.
   bool is_copied() const { return !given_.empty() && memory_.data() != nullptr; }
   int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
   absl::Status Arm() override;
@@ -63,7 +61,7 @@ class VerbsQueuePair final : public QueuePair {
   std::byte* SlotIn(std::byte* memory, std::uint32_t slot) const {
     return memory + std::size_t{slot} * slot_bytes_;
   }
-  // As the driver knows it.
+  // The slot's memory that is registered with the driver.
   std::byte* Registered(std::uint32_t slot) const {
     return SlotIn(memory_.data() != nullptr ? memory_.data() : given_.data(), slot);
   }
@@ -81,8 +79,8 @@ class VerbsQueuePair final : public QueuePair {
   ibv_mr* region_ = nullptr;
   bool counted_pair_ = false;
   bool counted_region_ = false;
-  std::span<std::byte> given_;  // Somebody else's.
-  platform::Mapping memory_;    // Its own, where there is none, or it is copied.
+  std::span<std::byte> given_;  // Not owned.
+  platform::Mapping memory_;    // Its own, if none was given or messages are copied.
 };
 
 }  // namespace mlxcomm::rdma

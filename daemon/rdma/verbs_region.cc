@@ -11,7 +11,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// To the end of the process: the driver may still read it. Reachable, so that it is no leak.
+// Keeps it until the process exits, because the driver may still read it. Reachable for leak checkers.
 void Leave(const std::shared_ptr<const void>& owner) {
   static auto* const mutex = new std::mutex;
   static auto* const left = new std::vector<std::shared_ptr<const void>>;
@@ -25,10 +25,10 @@ absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const rail::
                                                                     std::byte* data,
                                                                     std::uint64_t bytes) {
   const auto full = [this](std::uint32_t most) {
-    return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ", most,
-                                                     " regions already, the most there may be"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("RDMA device ", name_, " has ", most, " regions, which is the limit"));
   };
-  // Queue pairs need some as well.
+  // Queue pairs need regions as well.
   const std::uint32_t most = std::min(limits_.arena_regions_max, limits_.regions_max / 2);
   if (!TakeOne(arena_regions_, most)) return full(most);
   if (!TakeOne(regions_, limits_.regions_max)) {
@@ -40,14 +40,14 @@ absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const rail::
     const int error = errno;
     regions_.fetch_sub(1);
     arena_regions_.fetch_sub(1);
-    return absl::UnavailableError(absl::StrCat("RDMA device ", name_, " does not register ", bytes,
+    return absl::UnavailableError(absl::StrCat("RDMA device ", name_, " did not register ", bytes,
                                                " bytes: ", std::strerror(error)));
   }
   arena_bytes_.fetch_add(bytes);
   return std::make_shared<const VerbsRegion>(shared_from_this(), arena.owner, region);
 }
 
-// One that the driver does not let go stays counted, and mapped: it is used up.
+// A region that the driver does not give back stays counted and mapped.
 VerbsRegion::~VerbsRegion() {
   const std::uint64_t bytes = region_->length;
   if (device_->verbs_.dereg_mr(region_) != 0) {

@@ -1,8 +1,7 @@
-// A region of verbs: memory of a client that is registered with a device, and how many regions
-// a device may have.
+// A region of verbs: clients' memory that is registered with a device; and the count of its regions.
 //
-// Owner: ArenaRegions, and rails that send from it. Thread: any that may call the driver.
-// Memory: the pages are held by the driver; `owner` is kept until it has let them go.
+// Owner: ArenaRegions, and rails that send from it. Thread: any that may call the driver. Memory: the driver
+// pins the pages; `owner` is kept until it has released them.
 #pragma once
 
 #include <atomic>
@@ -13,7 +12,7 @@
 
 namespace mlxcomm::rdma {
 
-// One more, if there may be: else false.
+// Returns false if the limit is reached.
 inline bool TakeOne(std::atomic<std::uint32_t>& count, std::uint32_t most) {
   if (count.fetch_add(1) < most) return true;
   count.fetch_sub(1);

@@ -1,4 +1,4 @@
-// Trials that ask verbs themselves: what a device says, and how much it gives.
+// Trials that call verbs directly.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenDevice(const TrialSubject& subj
   return std::static_pointer_cast<VerbsDevice>(*device);
 }
 
-// A later addition, which not every header has.
+// Not every header has this field.
 template <typename Port>
 std::string LinkLayer(const Port& port) {
   if constexpr (requires { port.link_layer; }) {
@@ -46,7 +46,7 @@ std::string LinkLayer(const Port& port) {
 std::string DescribePort(const VerbsDevice& device, std::uint8_t number) {
   ibv_port_attr port{};
   if (device.verbs().query_port(device.context(), number, &port) != 0) {
-    return absl::StrCat("; port ", number, " cannot be asked");
+    return absl::StrCat("; port ", number, " cannot be queried");
   }
   std::string text =
       absl::StrCat("; port ", number, ": state ", static_cast<int>(port.state),
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
   const VerbsDevice& device = **opened;
   ibv_device_attr its{};
   const int error = device.verbs().query_device(device.context(), &its);
-  if (error != 0) return Failed("it cannot be asked", error);
+  if (error != 0) return Failed("it cannot be queried", error);
   its.fw_ver[sizeof its.fw_ver - 1] = '\0';
   std::string text = absl::StrCat(
       "firmware \"", its.fw_ver, "\", max_qp ", its.max_qp, ", max_qp_wr ", its.max_qp_wr,
@@ -90,20 +90,20 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
   const std::uint32_t wanted = std::min(subject.limits.frames_max, apple::kFramesMax);
   ibv_cq* const queue =
       device.verbs().create_cq(device.context(), static_cast<int>(2 * wanted), nullptr, nullptr, 0);
-  if (queue == nullptr) return Failed("it gives no completion queue", errno);
+  if (queue == nullptr) return Failed("it created no completion queue", errno);
   ibv_qp_init_attr attributes{};
   attributes.send_cq = attributes.recv_cq = queue;
   attributes.qp_type = subject.limits.service == Service::kReliable ? IBV_QPT_RC : IBV_QPT_UC;
   attributes.cap.max_send_wr = attributes.cap.max_recv_wr = wanted;
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = apple::kEntriesMax;
   ibv_qp* const pair = device.verbs().create_qp(device.domain(), &attributes);
-  absl::StatusOr<std::string> reported = Failed("it gives no queue pair", errno);
+  absl::StatusOr<std::string> reported = Failed("it created no queue pair", errno);
   if (pair != nullptr) {
     ibv_qp_attr now{};
     ibv_qp_init_attr granted{};
     const int error = device.verbs().query_qp(pair, &now, IBV_QP_CAP, &granted);
     reported = absl::StrCat(
-        "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
+        "of ", wanted, " requested, ibv_create_qp returned ", attributes.cap.max_send_wr, " and ",
         attributes.cap.max_recv_wr, ", ibv_query_qp ",
         error != 0 ? std::string(std::strerror(error))
                    : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
@@ -121,10 +121,10 @@ absl::StatusOr<std::string> Register(const TrialSubject& subject, const platform
   const VerbsDevice& device = **opened;
   ibv_mr* const region = device.verbs().reg_mr(device.domain(), memory.data(), memory.bytes(),
                                                AccessOf(subject.limits));
-  if (region == nullptr) return Failed("it does not register memory", errno);
+  if (region == nullptr) return Failed("it did not register memory", errno);
   const int error = device.verbs().dereg_mr(region);
-  if (error != 0) return Failed("registered; it is not given back", error);
-  return std::string("registered, and given back");
+  if (error != 0) return Failed("registered; deregistering failed", error);
+  return std::string("registered and deregistered");
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
   return Register(subject, *memory);
 }
 
-// As a client's arena is, of which the driver's process gets the descriptor.
+// Like a client's arena, whose descriptor the driver's process receives.
 absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
   const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
   if (!segment.ok()) return segment.status();
@@ -149,22 +149,22 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
   const auto opened = OpenDevice(subject);
   if (!opened.ok()) return opened.status();
   const VerbsDevice& device = **opened;
-  // Addresses with a boundary among them, of which only those beside it get pages.
+  // Reserves addresses across a boundary; only the pages around it are used.
   constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
   void* const span =
       ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for it");
+  if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for the region");
   const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
   const std::uint64_t boundary =
       (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
   void* const memory = static_cast<std::byte*>(span) + (boundary - first);
-  absl::StatusOr<std::string> reported = absl::ResourceExhaustedError("no memory for it");
+  absl::StatusOr<std::string> reported = absl::ResourceExhaustedError("no memory for the region");
   if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
     ibv_mr* const region =
         device.verbs().reg_mr(device.domain(), memory, 2 * kSmallBytes, AccessOf(subject.limits));
-    reported = Failed("it does not register it", errno);
+    reported = Failed("it did not register the region", errno);
     if (region != nullptr) {
-      reported = std::string("registered; whether what goes through it is right was not tried");
+      reported = std::string("registered; whether its data arrives intact was not tested");
       device.verbs().dereg_mr(region);
     }
   }

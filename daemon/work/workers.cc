@@ -220,7 +220,7 @@ Workers::Traffic Workers::traffic() const {
 }
 
 void Workers::Run(Worker& worker) {
-  platform::ServeWhoWaits();
+  platform::RaiseThreadPriority();
   queue::AdaptiveSpin spin(scheduling_.waiting);
   Piece piece;
   std::uint64_t now = platform::MonotonicNow();

@@ -52,11 +52,11 @@ def test_each_side_of_scheduling_can_be_named(tmp_path):
     def side(setting="", environment=None, words=()):
         with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
                      {"MLXCOMM_SCHEDULING": "", **(environment or {})}) as daemon:
-            line = daemon.wait_for("scheduling as for")
+            line = daemon.wait_for("scheduling for")
             daemon.wait_for("is ready")
             daemon.signal(signal.SIGTERM)
             assert daemon.finish() == 0
-            return line.split("scheduling as for ")[1].split()[0]
+            return line.split("scheduling for ")[1].split()[0]
 
     assert side("scheduling: FEW_CORES") == "few"
     assert side("scheduling: MANY_CORES") == "many"

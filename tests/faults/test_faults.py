@@ -136,7 +136,7 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     assert [job["name"] for job in c.status()["jobs"]] == ["job"]
     late = c.rank(0, 2, RANK, job="late")
     line = late.wait_for("refused")
-    assert "it is stopping, and lets running jobs end" in line and "no mlxcommd" not in line, line
+    assert "it is stopping and gives running jobs at most" in line and "no mlxcommd" not in line, line
 
     drain = c.status()["nodes"][0]["drain"]
     assert drain["jobs"] == 1 and 0 < int(drain["left_ms"]) <= 600000, drain

@@ -139,7 +139,7 @@ def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):
     wait_until(lambda: not before & set(driver_pids(c)), "both were ended")
     verbs.want("")
     wait_for_rails(c, 2)
-    assert "did not come back within" in "".join(
+    assert "did not return within" in "".join(
         device.get("last_end", "") for node in range(2) for device in devices(c, node))
 
 

@@ -246,7 +246,7 @@ def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
     before = c.status()["nodes"][0]["cluster_keys"]
     pathlib.Path(c.key_of(0)).write_text("no key")
     c.daemons[0].signal(1)
-    c.daemons[0].wait_for("the keys stay as they were")
+    c.daemons[0].wait_for("keeping the present keys")
     assert c.status()["nodes"][0]["cluster_keys"] == before
     assert ("reload_failed", "cluster key") in [(e["kind"], e["object"]) for e in events(c)]
 

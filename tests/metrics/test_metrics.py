@@ -146,9 +146,9 @@ def test_only_loopback_is_listened_on_unless_told(tmp_path):
     for address in ("0.0.0.0:9477", "[::]:9477", "192.0.2.1:9477"):
         done = start(tmp_path, f'listen: "{address}"')
         assert done.returncode == 2
-        assert "is no loopback address" in done.stderr, done.stderr
+        assert "is not a loopback address" in done.stderr, done.stderr
         assert "allow_other_machines" in done.stderr
-    assert "no name" in start(tmp_path, 'listen: "localhost:9477"').stderr
+    assert "no host name" in start(tmp_path, 'listen: "localhost:9477"').stderr
 
 
 def test_a_port_that_is_taken_is_said(tmp_path):

@@ -83,8 +83,8 @@ CASES = [
     ("MC313", OF_INTERFACE + "fe80::347c:94ff:fecd:45c4\nipv4_gids_only 1\n", "from a GID without IPv4"),
     ("MC311", "\n", "lists no device"),
     ("MC314", "device rdma_en1 127.0.0.1\ncrash ibv_open_device\n", "by signal"),
-    ("MC318", "device rdma_en1 127.0.0.1\nfail ibv_create_cq\n", "gives no completion queue"),
-    ("MC319", "device rdma_en1 127.0.0.1\nfail ibv_reg_mr\n", "does not register memory"),
+    ("MC318", "device rdma_en1 127.0.0.1\nfail ibv_create_cq\n", "did not create a completion queue"),
+    ("MC319", "device rdma_en1 127.0.0.1\nfail ibv_reg_mr\n", "did not register memory"),
     ("MC316", "device rdma_en1 127.0.0.1\nfail ibv_open_device\n", "cannot be opened"),
 ]
 
@@ -166,7 +166,7 @@ def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
         "region-large": "worked", "region-shared": "worked", "region-boundary": "worked",
         "pairs": "worked", "regions": "worked", "destroy-error": "worked"}, text
     assert "max_qp 11" in text and "10 queue pairs at once" in text and "100 at once" in text
-    assert re.search(r"receives_after_ready +true +as of Apple's devices", text), text
+    assert re.search(r"receives_after_ready +true +assumed for Apple's devices", text), text
     assert re.search(r"library +\S+libfake_verbs.so +configured", text), text
     assert re.search(r"node-0 127.0.0.1 to node-1 127.0.0.1: up, rdma_en1 .* UC, .* messages lost",
                      text), text

@@ -199,7 +199,7 @@ def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     expect_refused(str(c.path(0)), "cannot take over")
     c.path(0).unlink()
     c.put(0, "far")
-    expect_refused("speaks version 9", "node-1 version 7", "--force")
+    expect_refused("speaks protocol version 9", "node-1 version 7", "--force")
     c.put(0, "today")
     before = c.ask(0)
     end.touch()
@@ -235,8 +235,8 @@ def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded,
     dialer = 1  # Cluster's links: (who dials, who is dialed).
     reported = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
                                if link.get("reason") == "version_too_far"], "the dialer tells why")
-    assert "of the protocol, and this daemon" in reported[0]["detail"], reported
+    assert ", and this daemon" in reported[0]["detail"], reported
     finding = next(one for one in doctor(dialer)["findings"] if one["code"].startswith("MC502"))
     assert "upgrade the older of the two" in finding["remedy"], finding
-    said = c.daemons[0].wait_for("of the protocol, and this daemon")
-    assert "speaks version" in said
+    said = c.daemons[0].wait_for(", and this daemon")
+    assert "speaks protocol version" in said

@@ -291,7 +291,7 @@ def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
     config = c.public / "config"
     config.write_text(f'state_directory: "{c.public}/state" socket_path: "{c.public}/bob/socket"\n'
                       "clients { all_users: true }\n")
-    for uid, said in ((0, ""), (BOB, f"will serve user {BOB} and root alone")):
+    for uid, said in ((0, ""), (BOB, f"will serve only user {BOB} and root")):
         checked = c.run_as(uid, "mlxcommd", "--config", config, "--check-config")
         assert checked.finish() == 0, checked.lines
         assert said in "\n".join(checked.lines) and bool(checked.lines) == bool(said), checked.lines
@@ -300,7 +300,7 @@ def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
     for folder in ("bob", "state"):
         os.chown(c.public / folder, BOB, BOB)
     daemon = c.run_as(BOB, "mlxcommd", "--config", config)
-    daemon.wait_for(f"will serve user {BOB} and root alone")
+    daemon.wait_for(f"will serve only user {BOB} and root")
     daemon.wait_for("is ready")
     # Nor does it hear of them.
     for program in (["mlxcommctl", "status"], ["ground_rank", "0", "1", "job", "sum:64"]):

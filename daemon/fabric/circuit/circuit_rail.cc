@@ -14,17 +14,17 @@ absl::Status CircuitRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   return absl::OkStatus();
 }
 
-// This daemon ends, so what comes of it is no cut.
+// Closes the circuit as a reset, not as a cut: this daemon is stopping.
 void CircuitRail::Finish() {
   if (down_) return;
-  port_.CloseCircuit(circuit_, wire::CircuitEnd::kReset, "its daemon has ended");
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kReset, "its daemon has stopped");
   GoDown(rail::DownCause::kCut, "stopped", LinkReason::kStopped);
 }
 
-// The circuit goes, the node may well be reached again.
+// Ends only this circuit; another may still reach the node.
 void CircuitRail::GiveUp(const std::string& why) {
   if (down_) return;
-  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side gave it up: " + why);
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side closed it: " + why);
   GoDown(rail::DownCause::kCut, why, LinkReason::kWayEnded);
 }
 
@@ -42,12 +42,12 @@ void CircuitRail::GoDown(rail::DownCause cause, std::string reason, LinkReason l
 
 void CircuitRail::Violation(const std::string& what) {
   if (down_) return;
-  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side refuses it: " + what);
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side rejected: " + what);
   GoDown(rail::DownCause::kViolation, what, LinkReason::kViolation);
 }
 
 bool CircuitRail::Give(const rail::RailCommand& command) {
-  if (down_) return true;  // kDown follows; nothing that was given counts.
+  if (down_) return true;  // kDown follows.
   switch (command.kind) {
     case rail::RailCommand::Kind::kTransmit:
       if (RenewWaiting(command.frame.header)) return true;
@@ -63,7 +63,7 @@ bool CircuitRail::Give(const rail::RailCommand& command) {
       SendSignOfLife(wire::FrameType::kHeartbeat, command.clock_ns);
       return true;
     case rail::RailCommand::Kind::kWithdraw: {
-      // What is half here goes on to nowhere.
+      // Drop the rest of a half-received frame.
       if (posted_.Forget(command.key)) target_ = nullptr;
       rail::RailEvent& event = events_.emplace_back();
       event.kind = rail::RailEvent::Kind::kWithdrawn;
@@ -74,8 +74,8 @@ bool CircuitRail::Give(const rail::RailCommand& command) {
   return true;
 }
 
-// Of the acknowledgements of each block one waits at most, so that they do not fill the queue
-// while the other end takes nothing. To be said earlier does them no harm.
+// Keeps at most one acknowledgement for each block in the queue, so that they cannot fill it while the
+// other end takes nothing. Sending the newer one early does no harm.
 bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
   if (newer.type != wire::FrameType::kAck) return false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
@@ -128,7 +128,7 @@ bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* pie
   std::memcpy(piece_.data(), &inner, sizeof inner);
   if (bytes > 0) std::memcpy(piece_.data() + sizeof inner, piece, bytes);
   if (!port_.SendOnCircuit(circuit_, outer, piece_.data())) {
-    GiveUp("the first node on the way takes no more");
+    GiveUp("the first node on the route accepts no more frames");
     return false;
   }
   ++frames_under_way_;
@@ -137,7 +137,7 @@ bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* pie
   return true;
 }
 
-// Between frames on the wire, but not in their order: it concerns the rail alone.
+// Bypasses the queue: signs of life are not part of the frames' order.
 void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
   if (frames_under_way_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
   SendPiece({.type = type, .offset = clock_ns}, nullptr, 0, 0);
@@ -146,7 +146,7 @@ void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
 void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns) {
   if (down_) return;
   if (frames > frames_under_way_ || bytes > bytes_under_way_) {
-    return Violation("it takes more than was sent");
+    return Violation("a credit for more than was sent");
   }
   last_received_ns_ = now_ns;
   frames_under_way_ -= frames;
@@ -166,22 +166,22 @@ void CircuitRail::OnPiece(const wire::FrameHeader& outer, std::span<const std::b
 void CircuitRail::ReportTaken(std::size_t bytes) {
   ++unreported_frames_;
   unreported_bytes_ += static_cast<std::uint32_t>(bytes);
-  if (unreported_frames_ < kUntoldFrames && unreported_bytes_ < kUntoldBytes) return;
+  if (unreported_frames_ < kUnreportedFrames && unreported_bytes_ < kUnreportedBytes) return;
   const wire::FrameHeader credit{.type = wire::FrameType::kCircuitCredit,
                                  .group = circuit_,
                                  .number = std::exchange(unreported_frames_, 0),
                                  .offset = std::exchange(unreported_bytes_, 0)};
   if (!port_.SendOnCircuit(circuit_, credit, nullptr)) {
-    GiveUp("the first node on the way back takes no more");
+    GiveUp("the first node on the way back accepts no more frames");
   }
 }
 
-// False: the other side has broken the protocol, or the rail is down.
+// Returns false if the peer violated the protocol or the rail is down.
 bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std::byte> payload) {
   wire::FrameHeader inner;
   std::memcpy(&inner, payload.data(), sizeof inner);
   const std::span<const std::byte> piece = payload.subspan(sizeof inner);
-  if (!wire::IsWellFormed(inner)) return Violation("a frame that breaks a bound"), false;
+  if (!wire::IsWellFormed(inner)) return Violation("a malformed frame"), false;
   if (inner.type == wire::FrameType::kHeartbeat) {
     SendSignOfLife(wire::FrameType::kEcho, inner.offset);
     return !down_;
@@ -193,14 +193,14 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
   const bool goes_on =
       gathering_ && outer.offset == have_ && std::memcmp(&inner, &incoming_, sizeof inner) == 0;
   if (!goes_on && (gathering_ || outer.offset != 0)) {
-    return Violation("a piece out of turn"), false;
+    return Violation("a piece out of order"), false;
   }
   if (!goes_on) {
     incoming_ = inner;
     have_ = 0;
   }
   if (piece.size() > inner.payload_bytes - have_ || (piece.empty() && inner.payload_bytes > 0)) {
-    return Violation("a piece of a wrong size"), false;
+    return Violation("a piece of the wrong size"), false;
   }
   const bool whole = piece.size() == inner.payload_bytes;
   if (!goes_on && (!whole || inner.type == wire::FrameType::kData) && !BeginFrame()) return false;
@@ -211,20 +211,19 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
   return !down_;
 }
 
-// Chooses where the pieces go.
 bool CircuitRail::BeginFrame() {
   std::byte* direct = nullptr;
   bool staged = true;
   duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
     rail::PostedReceives::Place place = posted_.Begin(incoming_, &direct);
-    // Commands never wait here.
+    // No command is ever pending here, so the second answer is final.
     if (place == rail::PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
     if (place == rail::PostedReceives::Place::kOutside) {
-      return Violation("data outside of what was granted, or more than it"), false;
+      return Violation("data outside the granted range, or more than was granted"), false;
     }
     if (place == rail::PostedReceives::Place::kUnknown) {
-      return GiveUp("data that nobody had asked for"), false;
+      return GiveUp("data that was not requested"), false;
     }
     duplicate_ = place == rail::PostedReceives::Place::kDuplicate;
     staged = place == rail::PostedReceives::Place::kStaged;
@@ -236,7 +235,7 @@ bool CircuitRail::BeginFrame() {
   return true;
 }
 
-// `only_piece`: all of the payload, where it came in one.
+// `only_piece`: the payload, if it arrived in one piece.
 void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
   gathering_ = false;
   std::byte* const gathered = std::exchange(target_, nullptr);

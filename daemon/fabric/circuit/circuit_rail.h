@@ -1,13 +1,13 @@
-// A rail over a circuit: to a node that is no neighbour, through those in between.
+// A rail over a circuit, to a node that is not a neighbour. To the link it is a rail like any other.
 //
 //   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
 //
-// To the link it is a rail like any other: frames in order, or down. It has no thread: arriving pieces are
-// placed in the neighbour's callback, and frames go out as far as the window allows (README.md,
-// CircuitRail). A piece is copied when it goes out; "transmitted" means that all of the frame has been.
+// It has no thread: arriving pieces are placed in the neighbour's callback, and frames go out as far as the
+// window allows (README.md). A piece is copied when it goes out; a frame is "transmitted" once all of its
+// pieces are.
 //
-// Owner: Link. Thread: the loop's; time is an argument. Memory: frames that wait for the window, at most
-// kQueueMax; one frame that is being assembled from pieces.
+// Owner: Link. Thread: the loop's; time is an argument. Memory: at most kQueueMax queued frames, and one that
+// is being assembled.
 #pragma once
 
 #include <array>
@@ -23,24 +23,24 @@
 
 namespace mlxcomm::fabric {
 
-// What carries the pieces: Circuits.
+// Implemented by Circuits.
 class CircuitPort {
  public:
   virtual ~CircuitPort() = default;
-  // Copies header and payload to the neighbour's channel. False: it takes no more.
+  // Copies header and payload to the neighbour's channel. Returns false if the channel is full.
   virtual bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
                              const std::byte* payload) = 0;
-  // The rail has ended; nothing of the circuit reaches it any more.
+  // Called when the rail ends; the circuit delivers nothing to it afterwards.
   virtual void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end,
                             const std::string& why) = 0;
 };
 
 class CircuitRail final : public rail::Rail {
  public:
-  // What a forwarder grants beyond the window, for signs of life.
+  // A forwarder allows this many frames beyond the window, for signs of life.
   static constexpr std::uint32_t kSpareFrames = 16;
 
-  // `through`: the names of the nodes in between, for people. `peers_versions`: of the protocol.
+  // `through`: the names of the nodes between, for display.
   CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer,
               const wire::VersionRange& peers_versions, std::uint64_t now_ns)
       : port_(port),
@@ -69,11 +69,10 @@ class CircuitRail final : public rail::Rail {
   }
   void Describe(v1::RailStatus& status) const override;
 
-  // From Circuits. The caller polls the link before the payload goes.
+  // Called by Circuits. The caller polls the link before `payload` becomes invalid.
   void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
                std::uint64_t now_ns);
   void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
-  // The circuit has ended by itself.
   void OnClosed(rail::DownCause cause, const std::string& why,
                 LinkReason reason = LinkReason::kWayEnded) {
     GoDown(cause, why, reason);
@@ -81,9 +80,9 @@ class CircuitRail final : public rail::Rail {
 
  private:
   static constexpr std::size_t kQueueMax = 1024;
-  // What is taken before the other end hears of it: little of the window.
-  static constexpr std::uint32_t kUntoldFrames = wire::kCircuitFramesMax / 4;
-  static constexpr std::uint32_t kUntoldBytes = wire::kCircuitBytesMax / 4;
+  // Credit is sent after this much, a small part of the window.
+  static constexpr std::uint32_t kUnreportedFrames = wire::kCircuitFramesMax / 4;
+  static constexpr std::uint32_t kUnreportedBytes = wire::kCircuitBytesMax / 4;
 
   bool RenewWaiting(const wire::FrameHeader& newer);
   void SendWhatFits();
@@ -104,21 +103,21 @@ class CircuitRail final : public rail::Rail {
   std::string peer_;
   wire::VersionRange peers_versions_;
   bool down_ = false;
-  rail::GrowingRing<rail::OutgoingFrame> queue_;  // Not all gone out, in order.
-  std::uint32_t front_sent_ = 0;                  // Payload bytes of the first.
+  rail::GrowingRing<rail::OutgoingFrame> queue_;  // Not yet sent completely.
+  std::uint32_t front_sent_ = 0;                  // Payload bytes of the first frame.
   std::uint64_t frames_under_way_ = 0;
   std::uint64_t bytes_under_way_ = 0;
-  std::uint32_t transmitted_ = 0;  // Not yet told.
+  std::uint32_t transmitted_ = 0;  // Not yet reported.
   rail::GrowingRing<rail::RailEvent> events_;
   rail::PostedReceives posted_;
 
-  // The frame that is coming in.
+  // The frame that is arriving.
   bool gathering_ = false;
   wire::FrameHeader incoming_;
   std::uint32_t have_ = 0;
-  std::byte* target_ = nullptr;           // nullptr: dropped, or a single piece.
-  bool duplicate_ = false;                // A copy of data, dropped.
-  std::unique_ptr<std::byte[]> staging_;  // Made with the first frame that needs it.
+  std::byte* target_ = nullptr;  // nullptr: dropped, or a single piece.
+  bool duplicate_ = false;
+  std::unique_ptr<std::byte[]> staging_;  // Allocated for the first frame that needs it.
   std::uint32_t unreported_frames_ = 0;
   std::uint32_t unreported_bytes_ = 0;
 

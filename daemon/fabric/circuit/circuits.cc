@@ -15,29 +15,30 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// The way that an opening names; empty: it breaks a bound.
-std::vector<NodeId> WayIn(const wire::CircuitOpening& opening, std::span<const std::byte> payload) {
+// Returns the route that an opening names, or nothing if it is malformed.
+std::vector<NodeId> RouteIn(const wire::CircuitOpening& opening,
+                            std::span<const std::byte> payload) {
   const std::uint32_t count = opening.node_count;
   if (count < 3 || count > wire::kRouteNodesMax || opening.reserved != 0 ||
       payload.size() != sizeof opening + count * sizeof(wire::NodeIdBytes)) {
     return {};
   }
-  std::vector<NodeId> way(count);
+  std::vector<NodeId> route(count);
   std::ranges::copy(payload.subspan(sizeof opening),
-                    std::as_writable_bytes(std::span(way)).begin());
-  std::vector<NodeId> sorted = way;
+                    std::as_writable_bytes(std::span(route)).begin());
+  std::vector<NodeId> sorted = route;
   std::ranges::sort(sorted);
   const bool no_loop = std::ranges::adjacent_find(sorted) == sorted.end();
-  return no_loop ? way : std::vector<NodeId>();
+  return no_loop ? route : std::vector<NodeId>();
 }
 
-std::vector<std::byte> OpeningOf(const wire::Introduction& own, const std::vector<NodeId>& way) {
+std::vector<std::byte> OpeningOf(const wire::Introduction& own, const std::vector<NodeId>& route) {
   wire::CircuitOpening opening{};
   opening.introduction = own;
-  opening.node_count = static_cast<std::uint32_t>(way.size());
+  opening.node_count = static_cast<std::uint32_t>(route.size());
   std::vector<std::byte> payload(sizeof opening);
   std::memcpy(payload.data(), &opening, sizeof opening);
-  const std::span<const std::byte> ids = std::as_bytes(std::span(way));
+  const std::span<const std::byte> ids = std::as_bytes(std::span(route));
   payload.insert(payload.end(), ids.begin(), ids.end());
   return payload;
 }
@@ -46,19 +47,19 @@ wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_
   return {.type = type, .payload_bytes = static_cast<std::uint32_t>(bytes), .group = circuit};
 }
 
-constexpr char kTooManyFar[] = "as many nodes as may be are linked through others here already";
+constexpr char kTooManyFar[] = "the limit of nodes that are linked through others is reached";
 
-// Where nothing more is known.
+// The reason to report if the frame names none that is known.
 LinkReason OfEnd(wire::CircuitEnd end) {
   return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
 }
 
 }  // namespace
 
-std::string Circuits::Through(const std::vector<NodeId>& way) const {
+std::string Circuits::Through(const std::vector<NodeId>& route) const {
   std::string text;
-  for (std::size_t i = 1; i + 1 < way.size(); ++i) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", port_.NameOf(way[i]));
+  for (std::size_t i = 1; i + 1 < route.size(); ++i) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", port_.NameOf(route[i]));
   }
   return text;
 }
@@ -84,12 +85,12 @@ absl::flat_hash_set<NodeId> Circuits::Opened() const {
   return nodes;
 }
 
-bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
+bool Circuits::Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns,
                     std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  const NodeId& to = way.back();
+  const NodeId& to = route.back();
   if (port_.IsJoining(to) || IsOpening(to)) return false;
-  if (circuits_.size() >= kCircuitsMax || !MayCross(way[1])) return false;
+  if (circuits_.size() >= kCircuitsMax || !MayCross(route[1])) return false;
   link::Link* const link = port_.LinkTo(to);
   if (link == nullptr) {
     port_.OnCircuitEnded(to, kTooManyFar, now_ns);
@@ -98,17 +99,17 @@ bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
   if (link->is_neighbour()) return false;
   Circuit circuit;
   circuit.place = Place::kOpening;
-  circuit.sides = {Side{self_}, Side{way[1]}};
+  circuit.sides = {Side{self_}, Side{route[1]}};
   circuit.opener = self_;
-  circuit.destination = way.back();
+  circuit.destination = route.back();
   circuit.standing = link->standing();
   circuit.deadline_ns = deadline_ns;
-  circuit.through = Through(way);
-  circuit.way_nodes = way.size();
-  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.standing), way);
+  circuit.through = Through(route);
+  circuit.route_nodes = route.size();
+  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.standing), route);
   const std::uint64_t id = random_();
   if (circuits_.contains(id)) return false;
-  if (!port_.SendToNeighbour(way[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
+  if (!port_.SendToNeighbour(route[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
                              payload.data())) {
     return false;
   }
@@ -133,7 +134,7 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
   }
   const auto found = circuits_.find(header.group);
   if (found == circuits_.end()) {
-    // Closed meanwhile: the other side may not have seen why.
+    // The peer may not have seen why the circuit closed.
     if (header.type == wire::FrameType::kCircuitClosed) return;
     return SendClosed(neighbour, header.group, wire::CircuitEnd::kCut,
                       absl::StrCat("node ", port_.NameOf(self_), " has closed it"));
@@ -142,7 +143,7 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
   std::size_t from = 0;
   if (circuit.place != Place::kDestination && circuit.sides[1].node == neighbour) from = 1;
   if (circuit.sides[from].node != neighbour) {
-    return CountViolation(neighbour, "a frame of a circuit that it has no part in");
+    return CountViolation(neighbour, "a frame of a circuit that does not pass through it");
   }
   if (header.type == wire::FrameType::kCircuitClosed) {
     const auto text =
@@ -171,22 +172,22 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
                       std::span<const std::byte> payload, std::uint64_t now_ns) {
   wire::CircuitOpening opening;
   std::memcpy(&opening, payload.data(), sizeof opening);
-  const std::vector<NodeId> way = WayIn(opening, payload);
-  const auto self = std::ranges::find(way, self_);
+  const std::vector<NodeId> route = RouteIn(opening, payload);
+  const auto self = std::ranges::find(route, self_);
   const std::uint64_t id = header.group;
-  if (self == way.begin() || self == way.end() || *(self - 1) != neighbour || id == 0) {
-    CountViolation(neighbour, "an opening of a circuit on a way that cannot be");
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "a way that cannot be");
+  if (self == route.begin() || self == route.end() || *(self - 1) != neighbour || id == 0) {
+    CountViolation(neighbour, "a request for a circuit on an invalid route");
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the route is invalid");
   }
   if (circuits_.contains(id)) {
-    // By chance, or in order to take it over; whose it is already stays so.
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "its number is taken, try again");
+    // A coincidence, or an attempt to take it over: the existing circuit keeps the number.
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "its number is in use, try again");
   }
   if (circuits_.size() >= kCircuitsMax || !MayCross(neighbour)) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
                       absl::StrCat("node ", port_.NameOf(self_), " has too many circuits"));
   }
-  if (self + 1 == way.end()) return Accept(id, opening.introduction, neighbour, way, now_ns);
+  if (self + 1 == route.end()) return Accept(id, opening.introduction, neighbour, route, now_ns);
   const NodeId& next = *(self + 1);
   if (!MayCross(next) || !port_.SendToNeighbour(next, header, payload.data())) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
@@ -195,16 +196,15 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   }
   Circuit& circuit = circuits_[id];
   circuit.sides = {Side{neighbour}, Side{next}};
-  circuit.opener = way.front();
-  circuit.destination = way.back();
+  circuit.opener = route.front();
+  circuit.destination = route.back();
 }
 
-// This is the destination. An older circuit is dead at the opener's end, or has a longer
-// way: the new one takes its place. But the opener may not know of a connection that has
-// come or is coming.
+// Runs at the destination. The new circuit replaces an older one, which is dead at the opener's end or
+// longer. The opener may not know of a connection that exists or is being made.
 void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
-                      const std::vector<NodeId>& way, std::uint64_t now_ns) {
-  const NodeId peer = way.front();
+                      const std::vector<NodeId>& route, std::uint64_t now_ns) {
+  const NodeId peer = route.front();
   const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
   if (const std::string fault = FaultOfVersions(opener); may_be && !fault.empty())
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, fault, LinkReason::kVersionTooFar);
@@ -215,25 +215,26 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
                       LinkReason::kTooMany);
   }
   if (link == nullptr || link->is_neighbour()) {
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the nodes have a direct link");
   }
   const link::Link::Standing standing = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(standing);
   if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
                              reinterpret_cast<const std::byte*>(&own))) {
-    return;  // The neighbour has gone; the circuit with it.
+    return;  // The neighbour is gone, and the circuit with it.
   }
-  std::vector<NodeId> back(way.rbegin(), way.rend());
+  std::vector<NodeId> back(route.rbegin(), route.rend());
   Circuit& circuit = circuits_[id];
   circuit.place = Place::kDestination;
   circuit.sides = {Side{neighbour}, Side{self_}};
   circuit.opener = peer;
   circuit.destination = self_;
   circuit.through = Through(back);
-  circuit.way_nodes = way.size();
+  circuit.route_nodes = route.size();
   const absl::Status added = AddRail(id, *link, opener, standing, now_ns);
-  // A rail that it does not take has closed the circuit.
-  if (!added.ok()) spdlog::info("way to {}: {}", port_.NameOf(peer), std::string(added.message()));
+  // The rejected rail has closed the circuit.
+  if (!added.ok())
+    spdlog::info("route to {}: {}", port_.NameOf(peer), std::string(added.message()));
 }
 
 void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
@@ -244,9 +245,9 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   circuit.place = Place::kOpener;
   circuit.deadline_ns = kNever;
   const NodeId peer = circuit.destination;
-  const std::size_t way_nodes = circuit.way_nodes;
+  const std::size_t route_nodes = circuit.route_nodes;
   const link::Link::Standing standing = circuit.standing;
-  link::Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
+  link::Link* const link = port_.LinkTo(peer);  // Before the erase: it counts nodes being opened.
   opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {
@@ -261,21 +262,20 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   if (!added.ok()) {
     return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
   }
-  port_.OnCircuitOpened(peer, way_nodes, now_ns);
+  port_.OnCircuitOpened(peer, route_nodes, now_ns);
 }
 
-// Empty: the two ends can speak to each other.
+// Returns an empty text if both ends speak a common version.
 std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
   const wire::VersionRange own = wire::SpokenVersions();
   if (wire::CommonVersion(own, theirs.versions).has_value()) return {};
-  return absl::StrCat("node ", MakePrintable(rail::TextOf(theirs.node_name)), " speaks version ",
-                      wire::TextOf(theirs.versions), " of the protocol, and node ",
+  return absl::StrCat("node ", MakePrintable(rail::TextOf(theirs.node_name)),
+                      " speaks protocol version ", wire::TextOf(theirs.versions), ", and node ",
                       port_.NameOf(self_), " version ", wire::TextOf(own),
                       ": upgrade the older of the two");
 }
 
-// A rail that the link does not take closes its circuit as it goes, and so does an older
-// circuit's, whose place it takes.
+// A rail that the link rejects closes its circuit; so does the rail that this one replaces.
 absl::Status Circuits::AddRail(std::uint64_t id, link::Link& link, const wire::Introduction& theirs,
                                const link::Link::Standing& standing, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
@@ -287,18 +287,17 @@ absl::Status Circuits::AddRail(std::uint64_t id, link::Link& link, const wire::I
   auto rail =
       std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
   circuit.rail = rail.get();
-  spdlog::info("way to {} through {}", peer.name, circuit.through);
+  spdlog::info("route to {} through {}", peer.name, circuit.through);
   return link.AddRail(std::move(rail), rail::RailPath::OfCircuit(id), peer, theirs, standing,
                       now_ns);
 }
 
-// What an operation sends: data, and what says how much of it may come.
+// Data frames and the credits and grants that control them.
 bool Circuits::IsOfAnOperation(std::span<const std::byte> piece) {
   const auto type = static_cast<wire::FrameType>(piece[offsetof(wire::FrameHeader, type)]);
   return type >= wire::FrameType::kEager && type <= wire::FrameType::kCancelled;
 }
 
-// What is under way is counted where it passes, and what has been taken as well.
 void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader& header,
                        std::span<const std::byte> payload) {
   Circuit& circuit = circuits_.at(id);
@@ -311,21 +310,21 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
     if (side.frames > wire::kCircuitFramesMax + CircuitRail::kSpareFrames ||
         side.bytes > wire::kCircuitBytesMax + CircuitRail::kSpareFrames * sizeof header) {
       ++violations_;
-      return EndBroken(id, "more was under way than the window allows");
+      return EndBroken(id, "more frames were sent than the window allows");
     }
   } else if (header.type == wire::FrameType::kCircuitCredit) {
     if (header.number == 0 || header.number > back.frames || header.offset > back.bytes) {
       ++violations_;
-      return EndBroken(id, "none was taken, or more than had been sent");
+      return EndBroken(id, "a credit for nothing, or for more than was sent");
     }
     back.frames -= header.number;
     back.bytes -= header.offset;
   } else if (to != 0 || std::exchange(circuit.opened, true)) {
     ++violations_;
-    return EndBroken(id, "it was opened twice");
+    return EndBroken(id, "it was accepted twice");
   }
   if (!port_.SendToNeighbour(side.node, header, payload.data())) {
-    EndBroken(id, absl::StrCat("node ", port_.NameOf(side.node), " takes no more"));
+    EndBroken(id, absl::StrCat("node ", port_.NameOf(side.node), " accepts no more frames"));
   }
 }
 
@@ -341,7 +340,7 @@ void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
   for (const Side& side : circuit.sides) SendClosed(side.node, id, wire::CircuitEnd::kCut, text);
 }
 
-// The payload is the neighbour's and goes with this call, so the link takes it at once.
+// `payload` is valid only during this call, so the link is polled at once.
 void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
                       std::span<const std::byte> payload, std::uint64_t now_ns) {
   link::Link* const link = port_.FindLink(circuit.OtherEnd());
@@ -349,7 +348,7 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
     circuit.rail->OnPiece(header, payload, now_ns);
   } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
     circuit.rail->OnCredit(header.number, header.offset, now_ns);
-  } else {  // Of no use, or before it was opened: there is nothing that it could be for.
+  } else {  // Unexpected, or the circuit is not open yet.
     ++violations_;
     return;
   }
@@ -367,8 +366,7 @@ void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::s
     const Circuit& circuit = found->second;
     if (circuit.sides[0].node != neighbour && circuit.sides[1].node != neighbour) continue;
     if (circuit.place == Place::kBetween) {
-      // Only who is at the end may be gone for good; behind a node in between, there may
-      // be another way.
+      // Only an end can be gone for good: another route may lead around a node in between.
       const bool end_gone = neighbour == circuit.opener || neighbour == circuit.destination;
       const std::size_t other = circuit.sides[0].node == neighbour ? 1 : 0;
       SendClosed(circuit.sides[other].node, id,
@@ -379,14 +377,14 @@ void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::s
   }
 }
 
-// Forgets it; the link of an end hears of it at once.
+// Removes the circuit and notifies the link at its end at once.
 void Circuits::End(std::uint64_t id, const rail::RailEnd& end, std::uint64_t now_ns) {
   const Circuit circuit = Take(id);
   if (circuit.place == Place::kBetween) return;
   if (circuit.rail != nullptr) {
-    // The cause first: a job's error has room for some of it.
+    // The cause comes first: a job's error message has limited room.
     circuit.rail->OnClosed(
-        end.cause, absl::StrCat(end.why, ", on the way through ", circuit.through), end.reason);
+        end.cause, absl::StrCat(end.why, ", on the route through ", circuit.through), end.reason);
     port_.FindLink(circuit.OtherEnd())->Poll(now_ns);
   }
   port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
@@ -433,8 +431,7 @@ void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::Circu
   wire::FrameHeader header = Header(wire::FrameType::kCircuitClosed, id, text.size());
   header.step = static_cast<std::uint16_t>(end);
   header.tag = static_cast<std::uint32_t>(reason);
-  // If it cannot be sent, the neighbour's connection is gone, and the circuit with it; or it is so
-  // far behind that the ends' signs of life will find out.
+  // If this fails, the connection is gone and the circuit with it, or the ends' heartbeats will time out.
   port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
 }
 

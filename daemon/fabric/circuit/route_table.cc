@@ -96,7 +96,7 @@ RouteTable::Verdict RouteTable::Take(const Advertisement& advertisement) {
   return Verdict::kNewer;
 }
 
-// The node that has been out of reach the longest goes.
+// Forgets the node that has been unreachable the longest.
 bool RouteTable::MakeRoom() {
   const auto oldest = std::ranges::min_element(
       nodes_, {}, [](const auto& entry) { return entry.second.unreachable_since_ns; });
@@ -113,9 +113,9 @@ void RouteTable::ForgetUnreachable(std::uint64_t now_ns) {
   });
 }
 
-// Breadth first, each ring of nodes in order of their ids: so the first way found is the
-// shortest, and of the shortest the one over smaller ids.
-void RouteTable::FindWays(std::uint64_t now_ns) {
+// Breadth first, in order of ids: the first route found is a shortest one, and among those the one over the
+// smallest ids.
+void RouteTable::FindRoutes(std::uint64_t now_ns) {
   changed_ = false;
   for (auto& [id, node] : nodes_) node.hops = 0;
   std::vector<NodeId> ring = {self_};
@@ -154,18 +154,18 @@ std::vector<const Advertisement*> RouteTable::All() const {
   return all;
 }
 
-std::vector<NodeId> RouteTable::WayTo(const NodeId& node) const {
+std::vector<NodeId> RouteTable::RouteTo(const NodeId& node) const {
   auto at = nodes_.find(node);
   if (at == nodes_.end() || at->second.hops == 0 || at->second.hops + 1 > wire::kRouteNodesMax) {
     return {};
   }
-  std::vector<NodeId> way(at->second.hops + 1);
-  for (std::size_t i = way.size() - 1; i > 0; --i) {
-    way[i] = at->first;
+  std::vector<NodeId> route(at->second.hops + 1);
+  for (std::size_t i = route.size() - 1; i > 0; --i) {
+    route[i] = at->first;
     at = nodes_.find(at->second.before);
   }
-  way[0] = self_;
-  return way;
+  route[0] = self_;
+  return route;
 }
 
 std::vector<NodeId> RouteTable::Reachable() const {

@@ -57,8 +57,8 @@ void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& 
   circuits_.OnNeighbourGone(node, reset, why, now_ns);
 }
 
-// Frames may come late, of a neighbour that is none any more (its channel goes on over a
-// circuit): what it tells of the graph holds all the same, but its circuits have ended.
+// Frames may arrive after the sender has ceased to be a neighbour (its channel continues over a circuit). Its
+// advertisements still count, but its circuits have ended.
 void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
                        std::span<const std::byte> payload, std::uint64_t now_ns) {
   if (header.type == wire::FrameType::kTopology) return OnAdvertisement(neighbour, payload);
@@ -71,7 +71,7 @@ void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte>
   const std::optional<Advertisement> reported = Decode(payload);
   if (!reported.has_value()) {
     ++violations_;
-    return spdlog::error("node {} tells of neighbours in a way that breaks a bound",
+    return spdlog::error("node {} sent a malformed list of its neighbours",
                          table_.NameOf(neighbour));
   }
   switch (table_.Take(*reported)) {
@@ -88,22 +88,22 @@ void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte>
   }
 }
 
-void Router::OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) {
+void Router::OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t now_ns) {
   const auto found = attempts_.find(node);
   if (found == attempts_.end()) return;
   Attempt& attempt = found->second;
-  attempt.way_nodes = way_nodes;
+  attempt.route_nodes = route_nodes;
   attempt.shorter_since_ns = kNever;
   attempt.detail.clear();
-  LookForShorter(node, attempt, now_ns);
-  next_look_ns_ = 0;
+  CheckForShorter(node, attempt, now_ns);
+  next_check_ns_ = 0;
   port_.OnDeadlineChanged();
 }
 
-// The graph may have changed while the circuit was being opened.
-void Router::LookForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const {
-  const std::size_t nodes = table_.WayTo(node).size();
-  if (nodes == 0 || nodes >= attempt.way_nodes) {
+// The graph may have changed while the circuit was opening.
+void Router::CheckForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const {
+  const std::size_t nodes = table_.RouteTo(node).size();
+  if (nodes == 0 || nodes >= attempt.route_nodes) {
     attempt.shorter_since_ns = kNever;
   } else if (attempt.shorter_since_ns == kNever) {
     attempt.shorter_since_ns = now_ns;
@@ -116,48 +116,48 @@ void Router::OnCircuitEnded(const NodeId& node, const std::string& why, std::uin
     Attempt& attempt = found->second;
     if (attempt.detail != why) {
       attempt.detail = why;
-      spdlog::info("way to {}: {}", table_.NameOf(node), why);
+      spdlog::info("route to {}: {}", table_.NameOf(node), why);
     }
     if (now_ns - attempt.opened_ns >= kSteadyNs) {
       attempt.pause_ns = options_.reconnect_delay_min_ns;
       attempt.next_ns = now_ns;
     }
   }
-  next_look_ns_ = 0;
+  next_check_ns_ = 0;
   port_.OnDeadlineChanged();
 }
 
 void Router::Turn(std::uint64_t now_ns) {
-  if (table_.changed()) OnWaysChanged(now_ns);
-  if (now_ns >= next_look_ns_) Look(now_ns);
+  if (table_.changed()) OnRoutesChanged(now_ns);
+  if (now_ns >= next_check_ns_) CheckAll(now_ns);
 }
 
-// Nodes that could not be reached may be reached now.
-void Router::OnWaysChanged(std::uint64_t now_ns) {
-  table_.FindWays(now_ns);
+// A new graph may reach nodes that could not be reached before.
+void Router::OnRoutesChanged(std::uint64_t now_ns) {
+  table_.FindRoutes(now_ns);
   std::erase_if(attempts_, [this, opened = circuits_.Opened()](const auto& entry) {
-    return table_.WayTo(entry.first).empty() && !opened.contains(entry.first);
+    return table_.RouteTo(entry.first).empty() && !opened.contains(entry.first);
   });
   for (auto& [node, attempt] : attempts_) {
-    LookForShorter(node, attempt, now_ns);
+    CheckForShorter(node, attempt, now_ns);
     attempt.pause_ns = options_.reconnect_delay_min_ns;
     attempt.next_ns = std::min(attempt.next_ns, now_ns + attempt.pause_ns);
   }
-  next_look_ns_ = 0;
+  next_check_ns_ = 0;
 }
 
-void Router::Look(std::uint64_t now_ns) {
-  next_look_ns_ = kNever;
+void Router::CheckAll(std::uint64_t now_ns) {
+  next_check_ns_ = kNever;
   table_.ForgetUnreachable(now_ns);
   for (const auto& [node, all_due] : neighbours_) {
     if (!all_due) continue;
     SendWholeTable(node);
-    if (all_due) next_look_ns_ = now_ns + kReportAgainNs;
+    if (all_due) next_check_ns_ = now_ns + kReportAgainNs;
   }
   circuits_.OnTime(now_ns);
   const absl::flat_hash_set<NodeId> opened = circuits_.Opened();
   for (const NodeId& node : table_.Reachable()) {
-    if (!(options_.self.id < node)) continue;  // It reaches us.
+    if (!(options_.self.id < node)) continue;  // The other node opens the circuit.
     const link::Link* const link = port_.FindLink(node);
     if (link != nullptr && link->is_neighbour()) continue;
     const auto [entry, is_new] = attempts_.try_emplace(node);
@@ -176,10 +176,10 @@ void Router::Look(std::uint64_t now_ns) {
       Reach(node, attempt, now_ns);
       due = attempt.next_ns;
     }
-    if (!circuits_.IsOpening(node)) next_look_ns_ = std::min(next_look_ns_, due);
+    if (!circuits_.IsOpening(node)) next_check_ns_ = std::min(next_check_ns_, due);
   }
-  next_look_ns_ = std::min(next_look_ns_, circuits_.deadline_ns());
-  next_look_ns_ = std::max(next_look_ns_, now_ns + kLookAgainNs);
+  next_check_ns_ = std::min(next_check_ns_, circuits_.deadline_ns());
+  next_check_ns_ = std::max(next_check_ns_, now_ns + kCheckPauseNs);
   port_.OnDeadlineChanged();
 }
 
@@ -187,10 +187,10 @@ void Router::Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) {
   attempt.next_ns = now_ns + attempt.pause_ns;
   attempt.pause_ns = std::min(2 * attempt.pause_ns, options_.reconnect_delay_max_ns);
   attempt.opened_ns = now_ns;
-  const std::vector<NodeId> way = table_.WayTo(node);
-  // Two nodes: its connection has gone just now.
-  if (way.size() < 3) return;
-  circuits_.Open(way, now_ns + options_.greeting_timeout_ns, now_ns);
+  const std::vector<NodeId> route = table_.RouteTo(node);
+  // A route of two nodes: the direct connection has just ended.
+  if (route.size() < 3) return;
+  circuits_.Open(route, now_ns + options_.greeting_timeout_ns, now_ns);
 }
 
 }  // namespace mlxcomm::fabric

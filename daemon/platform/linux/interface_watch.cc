@@ -25,12 +25,12 @@ absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
   if (!events.valid() ||
       ::bind(events.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return absl::UnavailableError(
-        absl::StrCat("the system does not tell of network interfaces: ", std::strerror(errno)));
+        absl::StrCat("cannot watch the network interfaces: ", std::strerror(errno)));
   }
   return events;
 }
 
-// An overflow (ENOBUFS) is an event as well: read on until there is nothing.
+// An overflow (ENOBUFS) counts as an event: keep reading.
 std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   std::vector<std::string> ready;
   alignas(nlmsghdr) char buffer[8192];
@@ -51,10 +51,9 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   }
 }
 
-// IFF_RUNNING shows it already.
+// IFF_RUNNING already shows it.
 bool HasCarrier(const std::string&) { return true; }
 
-// A port of a bridge has this folder.
 bool IsBridgeMember(const std::string& interface) {
   return ::access(("/sys/class/net/" + interface + "/brport").c_str(), F_OK) == 0;
 }

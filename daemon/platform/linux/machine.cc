@@ -22,8 +22,8 @@ std::uint64_t PhysicalMemoryBytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// RssAnon of proc(5), as resident less shared pages: status, which names it, takes the kernel and a
-// reader ten times as long, and the thread that moves payload reads this. Clients' arenas are shared pages.
+// RssAnon, computed from statm, because reading proc(5) status takes ten times as long and the payload thread
+// calls this. Clients' arenas count as shared pages.
 std::uint64_t OwnMemoryBytes() {
   std::uint64_t size = 0;
   std::uint64_t resident = 0;
@@ -66,8 +66,8 @@ void LeaveCore(std::uint32_t core) {
   ::sched_setaffinity(0, sizeof usable, &usable);
 }
 
-// The C library does not know it on every architecture; the kernel lists the first core's
-// caches, nearest first, as "32768K".
+// The C library does not know it on every architecture. The kernel lists the first core's caches, nearest
+// first, as "32768K".
 std::uint64_t LastLevelCacheBytes() {
   std::uint64_t largest = 0;
   for (int index = 0; index < 8; ++index) {
@@ -81,7 +81,7 @@ std::uint64_t LastLevelCacheBytes() {
   return largest != 0 ? largest : kCacheBytesUnknown;
 }
 
-// proc(5): the state follows the program's name, which is in brackets and may contain brackets.
+// proc(5): the state follows the program's name, which is in parentheses and may contain some.
 bool IsStopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;

@@ -4,7 +4,7 @@ namespace mlxcomm::platform {
 
 struct SleepGuard::Keeper {};
 
-void ServeWhoWaits() {}
+void RaiseThreadPriority() {}
 
 SleepGuard::SleepGuard() = default;
 SleepGuard::~SleepGuard() = default;

@@ -1,5 +1,4 @@
-// Asks IOKit's registry, through dlopen: the few calls that it needs take only numbers and text,
-// and the daemon needs no other framework of Apple's.
+// Uses IOKit's registry through dlopen, so that the daemon need not link any framework.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -40,8 +39,8 @@ struct Registry {
 
 }  // namespace
 
-// The port's own class or that of its parent service. A port in bridge0 has no address of its own,
-// so no connection is ever on it; the bridge itself is elsewhere in the registry.
+// Checks the class of the port and of its parent services. A port in bridge0 has no address of its own, so it
+// never has connections; the bridge is elsewhere in the registry.
 bool IsThunderboltNetwork(const std::string& interface_name) {
   static Registry registry{};
   static const bool loaded = registry.Load();

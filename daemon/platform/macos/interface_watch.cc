@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interfaces.h"
 
-// Not in every copy of the SDK; the numbers are those of Apple's sys/kern_event.h and
-// net/if_media.h, which are part of the system's interface.
+// Missing in some copies of the SDK. The numbers are those of Apple's sys/kern_event.h and net/if_media.h,
+// which are part of the system's interface.
 #if __has_include(<sys/kern_event.h>)
 #include <sys/kern_event.h>
 #else
@@ -48,12 +48,12 @@ absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
       ::fcntl(events.get(), F_SETFL, O_NONBLOCK) != 0 ||
       ::fcntl(events.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return absl::UnavailableError(
-        absl::StrCat("the system does not tell of network interfaces: ", std::strerror(errno)));
+        absl::StrCat("cannot watch the network interfaces: ", std::strerror(errno)));
   }
   return events;
 }
 
-// No event shows here when an address becomes usable: dialing is retried soon.
+// No event reports that an address has become usable; dialing is retried soon.
 std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   char ignored[8192];
   for (;;) {
@@ -63,9 +63,9 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   }
 }
 
-// The "status" of ifconfig. Interfaces without a medium have none: they count as connected.
+// The "status" of ifconfig. Interfaces without a medium count as connected.
 bool HasCarrier(const std::string& interface) {
-  static const FileDescriptor any = [] {  // Any socket will do; the request names the interface.
+  static const FileDescriptor any = [] {  // The request names the interface.
     FileDescriptor made(::socket(AF_INET, SOCK_DGRAM, 0));
     if (made.valid()) ::fcntl(made.get(), F_SETFD, FD_CLOEXEC);
     return made;
@@ -77,8 +77,7 @@ bool HasCarrier(const std::string& interface) {
   return (media.ifm_status & IFM_AVALID) == 0 || (media.ifm_status & IFM_ACTIVE) != 0;
 }
 
-// The system removes a member's addresses, link-local ones as well, so a search for addresses finds
-// none there.
+// The system removes all addresses of a bridge's member, so a search for addresses finds none.
 bool IsBridgeMember(const std::string&) { return false; }
 
 }  // namespace mlxcomm::platform

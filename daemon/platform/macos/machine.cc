@@ -16,8 +16,7 @@ std::uint64_t PhysicalMemoryBytes() {
   return ::sysctlbyname("hw.memsize", &bytes, &length, nullptr, 0) == 0 ? bytes : 0;
 }
 
-// As shown by Activity Monitor. It may include pages of clients' arenas that we have written to:
-// the kernel does not distinguish them here.
+// As in Activity Monitor. It may include pages of clients' arenas that this process has written to.
 std::uint64_t OwnMemoryBytes() {
   task_vm_info_data_t info;
   mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
@@ -30,7 +29,7 @@ std::uint64_t OwnMemoryBytes() {
 
 void ReleaseFreeMemory() { ::malloc_zone_pressure_relief(nullptr, 0); }
 
-void ShareHeaps() {}  // They are shared by threads as it is.
+void ShareHeaps() {}  // Threads share them already.
 
 std::string MacosVersion() {
   char version[32] = {};
@@ -46,9 +45,9 @@ std::string OwnExecutable() {
 
 std::uint32_t CurrentCore() { return kAnyCore; }
 
-void LeaveCore(std::uint32_t) {}  // The system offers no choice.
+void LeaveCore(std::uint32_t) {}
 
-// The performance cores' shared cache; the system does not report the system-level one behind it.
+// The performance cores' shared cache; the system does not report the cache behind it.
 std::uint64_t LastLevelCacheBytes() {
   for (const char* const name : {"hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"}) {
     std::uint64_t bytes = 0;

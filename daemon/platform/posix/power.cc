@@ -1,5 +1,4 @@
-// Asks IOKit, through dlopen, as in macos/direct_cable.cc: the daemon needs no other framework of
-// Apple's.
+// Uses IOKit through dlopen, so that the daemon need not link any framework.
 #include "daemon/platform/power.h"
 
 #include <dlfcn.h>
@@ -41,7 +40,7 @@ struct PowerManagement {
     function = reinterpret_cast<Function>(::dlsym(library, name));
     return function != nullptr;
   }
-  // kNoAssertion: the system refuses.
+  // Returns kNoAssertion if the system refuses.
   std::uint32_t Hold() const {
     const void* const type = make_text(nullptr, "PreventUserIdleSystemSleep", kUtf8);
     const void* const name = make_text(nullptr, "mlxcommd: a job runs", kUtf8);
@@ -75,7 +74,7 @@ struct SleepGuard::Keeper {
     PowerManagement power{};
     const bool loaded = power.Load();
     std::uint32_t held = kNoAssertion;
-    bool done = false;  // For the last wish.
+    bool done = false;  // The last state that was requested of the system.
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [&] { return over || wanted != done; });
@@ -99,7 +98,7 @@ struct SleepGuard::Keeper {
   std::thread thread;  // Last: it uses the others.
 };
 
-void ServeWhoWaits() { ::pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); }
+void RaiseThreadPriority() { ::pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); }
 
 SleepGuard::SleepGuard() = default;
 SleepGuard::~SleepGuard() = default;
@@ -110,7 +109,7 @@ void SleepGuard::Want(bool awake) {
     try {
       keeper_ = std::make_unique<Keeper>();
     } catch (const std::system_error&) {
-      return;  // No thread is available: the next job tries again.
+      return;  // Retried with the next job.
     }
   }
   keeper_->Set([this, awake] { keeper_->wanted = awake; });

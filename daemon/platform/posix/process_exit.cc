@@ -14,9 +14,8 @@
 namespace mlxcomm::platform {
 namespace {
 
-// The watched processes, and the thread that waits for them. One for each process, and never
-// destroyed, because its thread waits until the process ends; it is made with the first watched
-// process.
+// The watched processes and the thread that waits for them. Created with the first one, and never destroyed,
+// because the thread runs until this process exits.
 class Exits {
  public:
   static Exits& Get() {
@@ -29,9 +28,9 @@ class Exits {
     FileDescriptor reader;
     FileDescriptor writer;
     if (!Run() || !MakePipe(reader, writer)) return {};
-    // Watching a process twice changes nothing.
+    // Watching a process twice is harmless.
     if (!Report(pid, EV_ADD | EV_ONESHOT)) {
-      const int reason = errno;  // Closing the pipe must not hide it.
+      const int reason = errno;  // Closing the pipe may change it.
       reader.Reset();
       writer.Reset();
       errno = reason;
@@ -48,11 +47,12 @@ class Exits {
     if (found == writers_.end() || found->second.erase(number) == 0) return;
     if (!found->second.empty()) return;
     writers_.erase(found);
-    Report(pid, EV_DELETE);  // No such event: it has just come, and the thread finds no watcher.
+    Report(pid,
+           EV_DELETE);  // Fails if the event has just arrived; the thread then finds no watcher.
   }
 
  private:
-  // False with errno set.
+  // Returns false with errno set.
   bool Run() {
     if (queue_.valid()) return true;
     FileDescriptor queue(::kqueue());
@@ -79,13 +79,12 @@ class Exits {
     for (;;) {
       struct kevent ended;
       const int count = ::kevent(queue, nullptr, 0, &ended, 1, nullptr);
-      if (count < 0 && errno != EINTR) return;  // It never happens while the queue is open.
+      if (count < 0 && errno != EINTR) return;  // Impossible while the queue is open.
       if (count != 1) continue;
       const std::lock_guard lock(mutex_);
       const auto found = writers_.find(static_cast<pid_t>(ended.ident));
       if (found == writers_.end()) continue;
-      // A byte, because not every system reports a pipe at its end as readable. There is room for
-      // it.
+      // Writes a byte, because not every system reports the end of a pipe as readable. The pipe has room.
       for (const auto& [number, writer] : found->second) {
         const char byte = 1;
         while (::write(writer.get(), &byte, 1) < 0 && errno == EINTR) {

@@ -285,7 +285,7 @@ void TcpRail::PollSocket() {
 }
 
 void TcpRail::Run() {
-  platform::ServeWhoWaits();
+  platform::RaiseThreadPriority();
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     if (driver_.load(std::memory_order_acquire) == Driver::kLoop) {

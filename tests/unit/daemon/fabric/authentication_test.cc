@@ -42,12 +42,13 @@ TEST(AuthenticationTest, CheckGreetingSaysWhatIsWrong) {
   expect("c", LinkReason::kNone, "");
   expect("d", LinkReason::kWrongCluster, "it belongs to another cluster");
   greeting.security = static_cast<wire::Security>(0);
-  expect("c", LinkReason::kVersionTooFar, "it wants a security that this version does not know");
+  expect("c", LinkReason::kVersionTooFar,
+         "it wants a security level that this version does not know");
   greeting.version = 99;
   expect("c", LinkReason::kVersionTooFar,
          "it speaks version 99 of the protocol, and this daemon 7");
   greeting.older = 99;  // Back to 0.
-  expect("c", LinkReason::kNotADaemon, "its greeting names no version of the protocol");
+  expect("c", LinkReason::kNotADaemon, "its greeting names no protocol version");
   greeting.magic = 0;
   expect("c", LinkReason::kNotADaemon, "it is not an mlxcommd");
 }

@@ -80,7 +80,7 @@ TEST_F(PlacesTest, LetsOneThatHasOnlyComeYieldToOneThatIsNamed) {
   EXPECT_FALSE(links().IsReachable(Stranger(3))) << "the newest";
   EXPECT_EQ(linked(), 4u);
   ASSERT_EQ(daemon.lost.size(), 1u);
-  EXPECT_THAT(daemon.lost[0], HasSubstr("it yields its place to another node"));
+  EXPECT_THAT(daemon.lost[0], HasSubstr("it gives up its place for another node"));
 }
 
 // Whatever the others claim, and also once it has been away and comes back by itself.

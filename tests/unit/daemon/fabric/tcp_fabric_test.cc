@@ -290,7 +290,7 @@ TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAgain) {
   a->fabric->SetKeys(KeysOf(8));
   EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have it.
   ASSERT_TRUE(Until([&] { return a->lost.size() == 1 && b->lost.size() == 1; }));
-  EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer taken"));
+  EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer accepted"));
   ASSERT_TRUE(Until([&] { return HasDetail(*b, "does not hold this cluster's key"); }));
   b->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));

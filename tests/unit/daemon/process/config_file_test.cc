@@ -193,7 +193,7 @@ TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
         MistakeIn("metrics { listen: \"" + std::string(bad) + "\" allow_other_machines: true }"),
         HasSubstr("f:1:11: listen: expected an interface"));
   }
-  EXPECT_THAT(MistakeIn("metrics { listen: \"localhost:9477\" }"), HasSubstr("no name"));
+  EXPECT_THAT(MistakeIn("metrics { listen: \"localhost:9477\" }"), HasSubstr("no host name"));
   EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
 }
 
@@ -267,7 +267,7 @@ TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
 TEST_F(ConfigFileTest, FindsTheKeyWhereMlxcommctlPutsIt) {
   const std::string place = folder_ + "/key-place";
   const std::string path = Write("c", "peers { listen: \"127.0.0.1:0\" }", 0644);
-  EXPECT_THAT(WhyNot(path, place), HasSubstr("key_file: expected as soon as there are peers"));
+  EXPECT_THAT(WhyNot(path, place), HasSubstr("key_file: required if there are peers"));
   Write("key-place", "cluster studio\n" + key_);
   for (const std::string& file : {path, std::string()}) {  // Without a file as well.
     const auto config = ReadConfigFile(file, place);

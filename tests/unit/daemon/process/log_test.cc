@@ -107,7 +107,7 @@ TEST_F(LogTest, StaysInTheOldFileWhenThereCannotBeANewOne) {
   ASSERT_TRUE(log.ok());
   std::filesystem::rename(folder_ + "/logs", folder_ + "/old");
   std::ofstream(folder_ + "/logs") << "in the way";
-  EXPECT_THAT(std::string(log->Reopen().message()), HasSubstr("goes on in the old file"));
+  EXPECT_THAT(std::string(log->Reopen().message()), HasSubstr("continues in the old file"));
   spdlog::info("still here");
   EXPECT_THAT(TextOf(folder_ + "/old/daemon.log"), HasSubstr("still here"));
 }

@@ -23,7 +23,7 @@ TEST(ArenaRegionsTest, RegistersAPieceOnceMuchIsToBeSentFromIt) {
   std::byte* const from = arena.memory.data() + 2 * kPiece + 5000;
   EXPECT_EQ(arena.sends.Find(from).known, nullptr);
   ASSERT_TRUE(arena.wants_tending);
-  arena.Tend();
+  arena.Update();
   const SendRegions::Found found = arena.sends.Find(from);
   ASSERT_NE(found.known, nullptr);
   EXPECT_EQ(found.known->region->data(), arena.memory.data() + 2 * kPiece);
@@ -47,7 +47,7 @@ TEST(ArenaRegionsTest, CutsPiecesWhereARegionMayNotReachOver) {
   PaperArena arena(limits);
   for (std::size_t at = 0; at < arena.memory.size(); at += 4096) {
     std::byte* const from = arena.memory.data() + at;
-    if (arena.sends.Find(from).known == nullptr) arena.Tend(at * 1'000'000'000);
+    if (arena.sends.Find(from).known == nullptr) arena.Update(at * 1'000'000'000);
     const SendRegions::Found found = arena.sends.Find(from);
     if (arena.device->now.arena_regions == limits.arena_regions_max && found.known == nullptr)
       break;
@@ -68,7 +68,7 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
   PaperArena arena(limits);
   for (std::uint64_t i = 0; i < 4; ++i) {
     arena.sends.Find(arena.memory.data() + i * kPiece);
-    arena.Tend(i * 5'000'000'000);
+    arena.Update(i * 5'000'000'000);
   }
   EXPECT_EQ(arena.device->now.arena_regions, 2u);
   EXPECT_EQ(arena.device->asked, 2);
@@ -92,17 +92,17 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
   // Its client gives some back just now: registering is tried again, as soon as after a driver's
   // refusal.
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
-  arena.Tend(3);
+  arena.Update(3);
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
   EXPECT_EQ(arena.device->asked, 0);
   may_keep = true;
   arena.sends.Refresh(3 + SendRegions::kAskAgainNs);
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
-  arena.Tend(4 + SendRegions::kAskAgainNs);
+  arena.Update(4 + SendRegions::kAskAgainNs);
   EXPECT_NE(arena.sends.Find(memory.data()).known, nullptr);
   EXPECT_EQ(kept, 1);
   arena.regions.Remove(memory.data());
-  arena.Tend(5 + SendRegions::kAskAgainNs);
+  arena.Update(5 + SendRegions::kAskAgainNs);
   arena.sends.DropLeft();
   EXPECT_EQ(kept, 0);
 }
@@ -116,7 +116,7 @@ TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
   for (; arena.device->asked < 2; now += 100'000'000) {
     arena.sends.Refresh(now);
     arena.sends.Find(arena.memory.data());
-    if (arena.wants_tending) arena.Tend(now);
+    if (arena.wants_tending) arena.Update(now);
     ASSERT_LT(now, 100'000'000'000u);
   }
   EXPECT_GT(now, ArenaRegions::kRefusedNs);
@@ -124,7 +124,7 @@ TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
   for (; arena.device->now.arena_regions == 0; now += 100'000'000) {
     arena.sends.Refresh(now);
     arena.sends.Find(arena.memory.data());
-    if (arena.wants_tending) arena.Tend(now);
+    if (arena.wants_tending) arena.Update(now);
     ASSERT_LT(now, 100'000'000'000u);
   }
   arena.sends.Refresh(now);
@@ -141,14 +141,14 @@ TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
   owner.reset();
   paper.sends.Refresh(1);
   paper.sends.Find(memory.data());
-  paper.Tend();
+  paper.Update();
   SendRegions::Known* const known = paper.sends.Find(memory.data()).known;
   ASSERT_NE(known, nullptr);
   SendRegions::Take(*known);
   SendRegions::Take(*known);
 
   paper.regions.Remove(memory.data());
-  paper.Tend();
+  paper.Update();
   EXPECT_EQ(paper.sends.Find(memory.data()).known, nullptr) << "no more of it is sent";
   EXPECT_FALSE(paper.sends.has_left());
   paper.sends.Return(*known);
@@ -182,7 +182,7 @@ TEST(ArenaRegionsTest, KeepsNothingOfAClientThatHasGoneMeanwhile) {
   paper.sends.Refresh(1);
   paper.sends.Find(memory.data());
   paper.regions.Remove(memory.data());
-  paper.Tend();
+  paper.Update();
   EXPECT_EQ(paper.device->now.arena_regions, 0u);
   EXPECT_EQ(paper.device->asked, 0);
 }

@@ -74,7 +74,7 @@ TEST(RawMessagesTest, SendsNoMessageThatReachesOverARegionsEnd) {
   auto arena = std::make_unique<PaperArena>(limits);
   for (std::size_t at = 0; at < arena->memory.size(); at += 40'000) {
     arena->sends.Find(arena->memory.data() + at);
-    arena->Tend();
+    arena->Update();
   }
   const std::uint32_t most = limits.arena_regions_max;
   EXPECT_EQ(arena->device->now.arena_regions, most);

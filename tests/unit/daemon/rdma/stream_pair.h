@@ -72,11 +72,11 @@ struct PaperArena final : ArenaRegionsPort {
     regions.Add({nullptr, memory.data(), memory.size()});
     sends.Refresh(0);
   }
-  void TendSoon() override { wants_tending = true; }
+  void UpdateSoon() override { wants_tending = true; }
   DeviceUse Use() const override { return device->use(); }
-  void Tend(std::uint64_t now_ns = 1) {
+  void Update(std::uint64_t now_ns = 1) {
     wants_tending = false;
-    regions.Tend(device, now_ns);
+    regions.Update(device, now_ns);
     sends.Refresh(now_ns);
   }
   // Bytes equal to the number; each payload has a place that the next few do not use.
@@ -102,7 +102,7 @@ struct PaperArena final : ArenaRegionsPort {
 inline std::unique_ptr<PaperArena> RegisteredArena(const Limits& limits = {}) {
   auto arena = std::make_unique<PaperArena>(limits);
   arena->sends.Find(arena->memory.data());
-  arena->Tend();
+  arena->Update();
   return arena;
 }
 

@@ -25,14 +25,14 @@ class TrialsTest : public FakeLibraryTest {
 TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
   const std::map<std::string, std::string> refused = {
       {"pair-rc", "has no reliable queue pairs"},
-      {"region-local", "does not register memory"},
-      {"receives-before", "takes no receive"},
+      {"region-local", "did not register memory"},
+      {"receives-before", "refused a receive"},
       {"message-short", "the receive failed: local length error"}};
   const std::map<std::string, std::string> said = {
       {"describe", "max_qp 11"},
-      {"depth", "of 4095 wanted"},
-      {"message", "20480 bytes were received, all right"},
-      {"receives-after", "32 receives were taken"},
+      {"depth", "of 4095 requested"},
+      {"message", "20480 bytes were received, unchanged"},
+      {"receives-after", "32 receives were accepted"},
       {"pairs", "10 queue pairs at once"},
       {"regions", "100 at once"}};
   for (const Trial& trial : Trials()) {
@@ -61,8 +61,7 @@ TEST_F(TrialsTest, TellWhatLinuxDevicesTake) {
 
 TEST_F(TrialsTest, SayWhereADriverFails) {
   Want("fail ibv_reg_mr");
-  EXPECT_THAT(std::string(Run("pair-uc").status().message()),
-              HasSubstr("does not register memory"));
+  EXPECT_THAT(std::string(Run("pair-uc").status().message()), HasSubstr("did not register memory"));
   EXPECT_THAT(Run("regions").value_or(""), HasSubstr("0 at once; then: Input/output error"));
   Want("fail ibv_open_device");
   EXPECT_THAT(std::string(Run("describe").status().message()), HasSubstr("cannot be opened"));

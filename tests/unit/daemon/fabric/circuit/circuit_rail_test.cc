@@ -275,7 +275,7 @@ TEST_F(CircuitRailTest, GivesUpWhenTheNeighbourTakesNoMore) {
   circuit.full = true;
   Transmit(Header(wire::FrameType::kGrant, 1, 0), nullptr);
   Take();
-  EXPECT_THAT(down, ElementsAre(HasSubstr("takes no more")));
+  EXPECT_THAT(down, ElementsAre(HasSubstr("accepts no more")));
   EXPECT_EQ(circuit.closed.size(), 1u);
 }
 
@@ -314,7 +314,7 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
 
 TEST_F(CircuitRailTest, GivesUpWhenDataComesThatNobodyAskedFor) {
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);
-  EXPECT_THAT(down, ElementsAre(HasSubstr("nobody had asked for")));
+  EXPECT_THAT(down, ElementsAre(HasSubstr("was not requested")));
   EXPECT_EQ(cause, rail::DownCause::kCut);
 }
 

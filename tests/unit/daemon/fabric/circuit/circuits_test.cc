@@ -187,7 +187,7 @@ TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
   node.full = true;
   node.Opens(4, 9, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  EXPECT_THAT(node.last.payload, HasSubstr("as many nodes as may be are linked through others"));
+  EXPECT_THAT(node.last.payload, HasSubstr("the limit of nodes that are linked through others"));
   EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
   EXPECT_THAT(node.Says(), IsEmpty());

@@ -42,16 +42,16 @@ struct Table : RouteTable {
     std::vector<NodeId> nodes;
     for (const int number : numbers) nodes.push_back(Id(number));
     SetNeighbours(nodes);
-    FindWays(now);
+    FindRoutes(now);
   }
   Verdict Hears(const Advertisement& advertisement) {
     const Verdict verdict = Take(advertisement);
-    if (changed()) FindWays(now);
+    if (changed()) FindRoutes(now);
     return verdict;
   }
   std::vector<int> Way(int to) const {
     std::vector<int> way;
-    for (const NodeId& node : WayTo(Id(to))) way.push_back(node.bytes[0] << 8 | node.bytes[1]);
+    for (const NodeId& node : RouteTo(Id(to))) way.push_back(node.bytes[0] << 8 | node.bytes[1]);
     return way;
   }
   std::uint64_t now = 1000;

@@ -152,8 +152,8 @@ TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 2 && c.up.size() == 2; }));
   b.fabric->Stop();
   ASSERT_TRUE(RunUntil({&a, &c}, [&] { return a.lost.size() == 2 && c.lost.size() == 2; }));
-  EXPECT_THAT(a.lost[1], HasSubstr(", on the way through b"));
-  EXPECT_THAT(c.lost[1], HasSubstr(", on the way through b"));
+  EXPECT_THAT(a.lost[1], HasSubstr(", on the route through b"));
+  EXPECT_THAT(c.lost[1], HasSubstr(", on the route through b"));
   EXPECT_FALSE(Reaches(a, c));
   Node again(io, "b", 2, {a.address()}, 7, quick);
   Node d(io, "d", 4, {again.address(), c.address()}, 7, quick);
