@@ -162,7 +162,7 @@ Failure CheckDevices(const char* name, const std::string& path, const json& rows
       const bool several =
           entry.is_array() && !entry.empty() && std::ranges::all_of(entry, is_name);
       if (!entry.is_null() && !is_name(entry) && !several) {
-        return wrong(row, column, "an RDMA device, a list of them, or null", entry);
+        return wrong(row, column, "a device, a list of devices, or null", entry);
       }
     }
   }

@@ -249,8 +249,8 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
     port.nonce_made_ns = now_ns;
   }
   wire::DiscoveryHello hello{};
-  hello.heard_count =
-      static_cast<std::uint32_t>(std::min<std::size_t>(port.to_repeat.size(), wire::kHeardMax));
+  hello.heard_count = static_cast<std::uint32_t>(
+      std::min<std::size_t>(port.to_repeat.size(), wire::kHeardNodesMax));
   const auto end = port.to_repeat.begin() + hello.heard_count;
   std::copy(port.to_repeat.begin(), end, hello.heard);
   port.to_repeat.erase(port.to_repeat.begin(), end);

@@ -20,7 +20,7 @@ std::span<const std::uint8_t> BytesOf(std::string_view text) {
 
 // What is proved may still be nonsense, of a daemon that errs.
 bool IsWithinBounds(const wire::DiscoveryHello& hello) {
-  if (hello.heard_count > wire::kHeardMax || hello.incarnation == 0 || hello.sequence == 0 ||
+  if (hello.heard_count > wire::kHeardNodesMax || hello.incarnation == 0 || hello.sequence == 0 ||
       hello.nonce == 0 || hello.port == 0 || !IsLinkLocal(hello.address)) {
     return false;
   }

@@ -143,9 +143,9 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
   add("mlxcomm_rail_received_bytes_total", MetricType::Counter, "Since the rail came up.",
       &Rails::received);
   add("mlxcomm_rail_copied_bytes_total", MetricType::Counter,
-      "Of those sent by RDMA: copied before, headers included.", &Rails::copied);
+      "Of those sent by side rails: copied first, headers included.", &Rails::copied);
   add("mlxcomm_rail_direct_bytes_total", MetricType::Counter,
-      "Of those sent by RDMA: sent from clients' memory as they lay there.", &Rails::direct);
+      "Of those sent by side rails: sent directly from clients' memory.", &Rails::direct);
   add("mlxcomm_rail_round_trip_seconds", MetricType::Gauge,
       "Of the last heartbeat; 0: none has come back yet.", &Rails::round_trip_s);
   add("mlxcomm_rail_delivery_best_bytes_per_second", MetricType::Gauge,

@@ -191,7 +191,7 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
 
 std::size_t Intake::Poll() {
   acceptor_.OnTurn();
-  if (!rung_.empty() && ++turns_unheard_ >= kTurnsUnheardMax) HearRings();
+  if (!rung_.empty() && ++turns_unheard_ >= kUnheardTurnsMax) HearRings();
   ++turn_;
   std::size_t taken = 0;
   // Each turn begins with another session, so that none is always behind its user's limit.

@@ -103,7 +103,7 @@ class Intake final : private HelloListener {
   static constexpr std::uint64_t kPauseNs = 10'000'000;
   // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
   // its end shows that a process has gone.
-  static constexpr std::uint32_t kTurnsUnheardMax = 64;
+  static constexpr std::uint32_t kUnheardTurnsMax = 64;
 
   // Listens on the socket (made 0600, or 0666 with all_users; a missing folder is created; a lock
   // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced. `door`: of the

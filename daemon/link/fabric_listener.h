@@ -40,8 +40,8 @@ struct FabricNotice {
     kNodeRefused,
   };
   Kind kind = Kind::kRailUp;
-  std::string node;  // Or the address of a dialed host or a stranger.
-  std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a circuit.
+  std::string node;  // Or the address that was dialed, or that the stranger came from.
+  std::string path;  // Rails: "en2 - en3"; empty for a route through other nodes.
   std::string why;
 };
 

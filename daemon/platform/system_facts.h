@@ -17,7 +17,7 @@ void RaiseOpenFilesMax();
 std::uint64_t AddressSpaceMax();
 // The limits of this process's memory as a shell names them, "ulimit -v: 4096 KiB"; empty if unlimited.
 std::string MemoryLimits();
-// The bytes that this process may lock, as RDMA does with registered memory; 0: unlimited or unknown.
+// The bytes that this process may lock in memory; 0: unlimited or unknown.
 std::uint64_t LockedBytesMax();
 std::uint32_t InterfaceMtu(const std::string& name);  // 0 if unknown.
 std::uint64_t UnixNow();                              // Nanoseconds since 1970.

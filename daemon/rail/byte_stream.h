@@ -1,5 +1,5 @@
-// Carries the frames' bytes: a socket, plain or with TLS (tcp/tls_stream.h), or the messages of a queue pair
-// (rdma/message_stream.h). Never blocks.
+// What the frames' bytes go through: a socket, as they are or in TLS (tcp/tls_stream.h), or
+// the messages of another transport. Writer and reader see the same calls.
 //
 // Each call passes the socket, if any, because asio owns it during the hello.
 #pragma once

@@ -1,6 +1,7 @@
 // A rail: one transport connection to a neighbour, or a circuit to a node further away. It moves frames in
-// order until it reports kDown; the fate of frames under way is then unknown. A reliable rail loses nothing
-// before that. An unreliable one may lose single frames, but those that arrive are whole and in order.
+// order until it reports that it is down; the fate of what was under way then is unknown. A reliable rail
+// loses nothing before that; an unreliable one may lose single frames, but those that arrive are whole and
+// in order.
 //
 //   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, after a failure or Stop
 //

@@ -1,4 +1,7 @@
-// Executes the loop's commands for a rail with a frame writer and a frame reader, in order.
+// What the loop asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
+// carried out in order.
+//
+// Thread: the one that drives the rail.
 #pragma once
 
 #include "daemon/rail/frame_reader.h"

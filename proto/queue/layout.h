@@ -100,10 +100,8 @@ struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// While an RDMA device has pages of the arena registered, it goes on reading these physical pages.
-// So none are given back to the system then, because what is written there next would lie in other
-// pages. Each side sets its own word first, then looks at the other's
-// (daemon/intake/arena_pages.h).
+// A device with registered pages of the arena reads these physical pages, so none may be returned to the
+// system meanwhile. Each side sets its own word first, then checks the other's (daemon/intake/arena_pages.h).
 struct alignas(kSlotAlignment) ArenaPages {
   alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;  // Daemon: 1 from before to after.
   alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Client: 1 while it does.

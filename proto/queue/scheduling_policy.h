@@ -35,8 +35,8 @@ struct SchedulingPolicy {
   // A worker that finds itself on the loop's core goes to another one.
   bool workers_avoid_loop = true;
   std::uint32_t workers = 1;  // The loop is one more.
-  // How long a rail's thread spins before it sleeps; and how long while an operation of an RDMA rail
-  // is in flight, because then something will come.
+  // How long a rail's thread spins before it sleeps; side rails spin for the second time while an operation
+  // is in flight.
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 

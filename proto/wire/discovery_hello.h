@@ -25,7 +25,7 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more of them need more hellos.
+inline constexpr std::uint32_t kHeardNodesMax = 16;  // In one hello; more of them need more hellos.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
 // ff02::4d4c:5843, from the range for groups that are not assigned (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
@@ -45,7 +45,7 @@ static_assert(sizeof(HeardNode) == 32 && std::is_trivially_copyable_v<HeardNode>
 struct DiscoveryHello {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t heard_count;  // At most kHeardMax; the rest of `heard` is zero.
+  std::uint32_t heard_count;  // At most kHeardNodesMax; the rest of `heard` is zero.
   ClusterTag tag;
   NodeIdBytes node_id;
   std::uint64_t incarnation;      // Random, new with each start of a daemon; never 0.
@@ -56,7 +56,7 @@ struct DiscoveryHello {
   std::uint16_t reserved[3];      // Zero.
   char node_name[kNameBytesMax];  // NUL-padded, never empty.
   char interface_name[kInterfaceBytesMax];
-  HeardNode heard[kHeardMax];
+  HeardNode heard[kHeardNodesMax];
   Mac mac;  // HMAC(hello key, all of the above).
 };
 static_assert(sizeof(DiscoveryHello) == 744 && std::is_trivially_copyable_v<DiscoveryHello>);

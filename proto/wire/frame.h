@@ -74,7 +74,7 @@ inline constexpr std::uint8_t kRepeated = 1;
 //                                         LinkReason (types/link_reason.h)
 //
 // Between neighbours only, for themselves:
-// kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it arrives on
+// kRailSetup      yes   RailSetup         makes a side rail beside the one it arrives on
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,

@@ -145,7 +145,7 @@ class Node final : DiscoveryPort {
 
   // DiscoveryPort
   void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override {
-    MLXCOMM_MUST(hello.heard_count <= wire::kHeardMax, "a hello repeats as many as it may");
+    MLXCOMM_MUST(hello.heard_count <= wire::kHeardNodesMax, "a hello repeats as many as it may");
     const HelloSeal& seal = SealOf(keys_[sent_now_ % keys_.size()], /*other_cluster=*/false);
     const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(&hello),
                                               sizeof hello);
@@ -320,7 +320,7 @@ class Node final : DiscoveryPort {
     MLXCOMM_MUST(discovery_.deadline_ns() <= deadline, "nor does it put off this node's hellos");
   }
   bool RepeatsNonce(const wire::DiscoveryHello& hello, const std::string& interface) {
-    for (std::uint32_t i = 0; i < std::min(hello.heard_count, wire::kHeardMax); ++i) {
+    for (std::uint32_t i = 0; i < std::min(hello.heard_count, wire::kHeardNodesMax); ++i) {
       if (hello.heard[i].node_id == NodeOf(kSelf).bytes &&
           said_nonces_[interface].contains(hello.heard[i].nonce)) {
         return true;

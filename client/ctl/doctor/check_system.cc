@@ -21,8 +21,7 @@ Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true
 
 // On macOS network services have addresses, not interfaces: a Thunderbolt port that is or was a
 // member of the bridge has none. A service of its own outlasts a boot; automatic IPv6 makes the
-// link-local address, and a new service has IPv4 by itself, which RDMA needs. Nothing: it is not
-// known which port it is.
+// link-local address, and a new service gets IPv4 automatically. Returns nothing if the port is unknown.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
   std::vector<std::vector<std::string>> commands;

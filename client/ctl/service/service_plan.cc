@@ -232,7 +232,7 @@ bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
 
 void AddSignal(const ServiceFacts& facts, const std::string& signal, Steps& steps) {
   if (IsSystemd(facts)) {
-    // Only the daemon: what it has started for RDMA knows no such signal.
+    // Only the daemon: its child processes do not handle the signal.
     steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=" + signal, kSystemdUnit});
   } else {
     steps.Run({"launchctl", "kill", signal, kLaunchdService});

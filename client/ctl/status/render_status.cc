@@ -29,7 +29,7 @@ struct PairOfNodes {
   std::string names;
   std::string state;
   std::string detail;
-  std::string over;  // "tcp", "rdma, 2 tcp"
+  std::string over;  // "tcp", "2 tcp"
   double bytes_per_second = 0;
   double best_bytes_per_second = 0;
   std::uint64_t round_trip_ns = 0;  // 0: not known.

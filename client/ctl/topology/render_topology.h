@@ -15,10 +15,10 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours);
 std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id);
 // "3.2 GB/s, 40.0 us"; "not measured yet".
 std::string CableFigures(const v1::TopologyCable& cable);
-// For a picture: the same, and whether RDMA is used; "down".
+// For a picture: the same, and whether a side rail is up; "down".
 std::string CableLabel(const v1::TopologyCable& cable);
-// "tcp 2.9 GB/s, rdma 5.1 GB/s", "tcp, no rdma: why"; empty where it carries TCP alone, and no
-// other kind was tried.
+// The rails with their speeds, and the reasons of missing ones; empty if it has TCP only and no other was
+// tried.
 std::string RailsOn(const v1::TopologyCable& cable);
 
 }  // namespace mlxcomm::ctl

@@ -71,7 +71,7 @@ function faultsOf(link) {
       `and sent again, last on ${link.changed_on}`);
   }
   for (const rail of link.rails) {
-    if (rail.state === "up" || rail.transport === "rdma") continue; // Of RDMA, doctor tells.
+    if (rail.state === "up" || rail.transport === "rdma") continue; // Reported by doctor.
     const ends = `${rail.local_interface || rail.local_address} - ` +
       `${rail.remote_interface || rail.remote_address}`;
     faults.push(`${rail.transport} ${ends} ${rail.state}: ${rail.detail}`);

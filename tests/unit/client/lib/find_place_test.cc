@@ -266,7 +266,7 @@ TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
   EXPECT_THAT(wrong(R"([[null, "rdma_en2"], ["rdma_en2", "rdma_en3"]])"),
               HasSubstr("[1][1]: expected null, for no device leads from a rank to itself"));
   EXPECT_THAT(wrong("[[null, 5], [null, null]]"),
-              HasSubstr("[0][1]: expected an RDMA device, a list of them, or null, got 5"));
+              HasSubstr("[0][1]: expected a device, a list of devices, or null, got 5"));
   EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"),
               HasSubstr("[0][1]: expected an RDMA device"));
   EXPECT_THAT(wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"),

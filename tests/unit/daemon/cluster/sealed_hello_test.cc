@@ -85,8 +85,8 @@ TEST_F(SealedHelloTest, RefusesProvedNonsense) {
     return !IsTaken();
   };
   EXPECT_FALSE(refuses([](auto&) {}));
-  EXPECT_FALSE(refuses([](auto& h) { h.heard_count = wire::kHeardMax; }));
-  EXPECT_TRUE(refuses([](auto& h) { h.heard_count = wire::kHeardMax + 1; }));
+  EXPECT_FALSE(refuses([](auto& h) { h.heard_count = wire::kHeardNodesMax; }));
+  EXPECT_TRUE(refuses([](auto& h) { h.heard_count = wire::kHeardNodesMax + 1; }));
   EXPECT_TRUE(refuses([](auto& h) { h.heard_count = ~0u; }));
   EXPECT_TRUE(refuses([](auto& h) { h.incarnation = 0; }));
   EXPECT_TRUE(refuses([](auto& h) { h.sequence = 0; }));

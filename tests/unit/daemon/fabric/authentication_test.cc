@@ -45,8 +45,7 @@ TEST(AuthenticationTest, CheckGreetingSaysWhatIsWrong) {
   expect("c", LinkReason::kVersionTooFar,
          "it wants a security level that this version does not know");
   greeting.version = 99;
-  expect("c", LinkReason::kVersionTooFar,
-         "it speaks version 99 of the protocol, and this daemon 7");
+  expect("c", LinkReason::kVersionTooFar, "it speaks protocol version 99, and this daemon 7");
   greeting.older = 99;  // Back to 0.
   expect("c", LinkReason::kNotADaemon, "its greeting names no protocol version");
   greeting.magic = 0;
