@@ -32,7 +32,7 @@ TEST(AuthenticationTest, GreetingsAreNeverTheSame) {
   EXPECT_NE(Greeting().nonce, Greeting().nonce);
 }
 
-TEST(AuthenticationTest, CheckGreetingSaysWhatIsWrong) {
+TEST(AuthenticationTest, CheckGreetingReportsTheFault) {
   wire::Greeting greeting = Greeting();
   const auto expect = [&](const char* cluster, LinkReason reason, const char* text) {
     const GreetingFault fault = CheckGreeting(greeting, cluster);
@@ -52,8 +52,7 @@ TEST(AuthenticationTest, CheckGreetingSaysWhatIsWrong) {
   expect("c", LinkReason::kNotADaemon, "it is not an mlxcommd");
 }
 
-// Why: while the key is changed, one machine after the other, every pair must find a key, and
-// the same on both sides.
+// Why: while machines change their key one by one, each pair must find a common key, the same on both sides.
 TEST(AuthenticationTest, BothSidesChooseTheNewestKeyThatTheyShare) {
   const auto chosen = [](const ClusterKeys& dialer, const ClusterKeys& acceptor) {
     const wire::Greeting one = Greeting(dialer), other = Greeting(acceptor);
@@ -76,7 +75,7 @@ TEST(AuthenticationTest, BothSidesChooseTheNewestKeyThatTheyShare) {
 }
 
 // Why: TLS must belong to this proof, not to another one that is relayed.
-TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
+TEST(AuthenticationTest, TlsKeyCoversAllMessages) {
   const wire::Greeting one = Greeting(), other = Greeting();
   wire::Proof proof{};
   const DerivedKey key = MakeTlsKey(KeyOf(7), one, other, proof, proof);
@@ -89,7 +88,7 @@ TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
   EXPECT_NE(key, MakeTlsKey(KeyOf(7), one, other, proof, changed));
 }
 
-// Why: the other side fills the field, perhaps without an end.
+// Why: the other side fills the field, perhaps without a terminator.
 TEST(AuthenticationTest, TextIsBoundedByItsField) {
   char field[4] = {'a', 'b', 'c', 'd'};
   EXPECT_EQ(rail::TextOf(field), "abcd");

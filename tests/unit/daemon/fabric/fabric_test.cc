@@ -1,5 +1,5 @@
-// Two fabrics in one process, over loopback: they prove the key, carry frames, place
-// data, and go on where they were when a connection is cut.
+// Two fabrics in one process over loopback: they prove the key, carry frames, place data, and continue after
+// a connection is cut.
 #include "daemon/link/fabric_listener.h"
 
 #include <gmock/gmock.h>
@@ -28,8 +28,8 @@ namespace {
 
 using Tcp = asio::ip::tcp;
 
-// Why: the side that hears nothing gives the connection up; if it closed it, the other side, which
-// hears well, would take that for the daemon's end and not wait the grace period.
+// Why: the side that receives nothing abandons the connection. If it closed it, the other side, which
+// receives well, would take that for the daemon's end and not wait for the grace period.
 TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   const auto quick = [](link::FabricOptions& options) {
     options.heartbeat_timeout_ns = 300'000'000;
@@ -61,8 +61,8 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   EXPECT_EQ(a.up.size(), 1u);
 }
 
-// Why: doctor relies on these, and the sentences beside them may be reworded.
-TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
+// Why: doctor relies on these, and the texts beside them may be reworded.
+TEST_F(FabricTest, ReportsTheReasonWhyAnAddressIsNotConnected) {
   const auto free_address = [this] {
     const auto port =
         Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
@@ -84,7 +84,7 @@ TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
   }));
 }
 
-TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
+TEST_F(FabricTest, LosesANodeThatStopsAndLinksItAgainAfterARestart) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
@@ -97,9 +97,9 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
 
-// Why: a daemon's last messages (why it ends, that its ranks have left) stand behind all that is
-// queued, and a rail takes only a few frames at a time.
-// How: far more than those few, then Stop at once; the other side runs beside it.
+// Why: a daemon's last messages (why it stops, that its ranks have left) are queued behind all others, and a
+// rail takes only a few frames at a time. How: far more than those few, then Stop at once, while the other
+// side runs.
 TEST_F(FabricTest, StopSendsWhatIsQueued) {
   asio::io_context other_io;
   Node b(other_io, "b", 2);
@@ -118,7 +118,7 @@ TEST_F(FabricTest, StopSendsWhatIsQueued) {
   EXPECT_EQ(b.control.back(), std::to_string(kMessages - 1));
 }
 
-TEST_F(FabricTest, StopEndsThoughTheOtherSideTakesNothing) {
+TEST_F(FabricTest, StopReturnsEvenIfThePeerReadsNothing) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
@@ -126,7 +126,7 @@ TEST_F(FabricTest, StopEndsThoughTheOtherSideTakesNothing) {
   a.fabric->Stop();
 }
 
-// A neighbour with the key; the test leads it through the hello, step by step.
+// A peer with the key; the test leads it through the handshake, step by step.
 struct RawPeer {
   explicit RawPeer(asio::io_context& context, std::uint8_t id = 9)
       : io(context), socket(context), acceptor(context, {asio::ip::address_v4::loopback(), 0}) {
@@ -170,7 +170,7 @@ struct RawPeer {
     co_await DialUpToTheVerdict(std::move(to));
     co_await Introduce(OwnIntroduction(name));
   }
-  // Takes the other side's dial, all of the hello, and keeps the connection.
+  // Accepts the other side's dial, completes the handshake, and keeps the connection.
   asio::awaitable<void> Accept() {
     accepted = std::make_unique<Tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
     absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
@@ -194,10 +194,9 @@ struct RawPeer {
   int steps = 0;
 };
 
-// Why: a node that is upgraded several times in a row ends each of its daemons' connections soon, and
-// pauses that grow meanwhile would add up. How: twenty daemons in turn; with growing pauses it would take
-// many minutes.
-TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
+// Why: a node that is upgraded several times in a row ends each daemon's connections soon, and growing pauses
+// would add up. How: twenty daemons in turn; with growing pauses this would take many minutes.
+TEST_F(FabricTest, DialsARestartedDaemonWithoutTheOldBackOff) {
   RawPeer peer(io);
   Node a(io, "a", 1, {peer.address()}, 7, [](link::FabricOptions& options) {
     options.reconnect_delay_min_ns = 1'000'000;
@@ -214,7 +213,7 @@ TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
   }
 }
 
-TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
+TEST_F(FabricTest, ShowsOtherNodesNamesInPrintableForm) {
   Node a(io, "a", 1);
   RawPeer peer(io);
   peer.Spawn(peer.Dial(a.address(), "evil\n\xff[31m"));
@@ -223,9 +222,8 @@ TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
   EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
 }
 
-// Why: a daemon that was just restarted must get in, whichever strangers hold the places.
-// How: the strangers' time is never over; one place after the other is given away, and those of the
-// address that has most go first.
+// Why: a daemon that was just restarted must get in, whichever strangers hold the places. How: the strangers
+// never time out; their places are given away one by one, first those of the address that holds the most.
 TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;
@@ -251,8 +249,8 @@ TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(closed(i), i < 3) << i;
 }
 
-// Why: both sides have to know why they are not linked, and what to do about it.
-TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
+// Why: both sides must know why they are not linked, and the remedy.
+TEST_F(FabricTest, RefusesANodeBeyondTheLimitAndAcceptsAConfiguredOne) {
   Node c(io, "c", 3);
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
   Node b(io, "b", 2, {a.address()});
@@ -269,7 +267,7 @@ TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
   EXPECT_THAT(refused.detail(), testing::HasSubstr("raise it there"));
   EXPECT_EQ(a.fabric->strangers_refused(), 0u) << "it holds the key";
   EXPECT_EQ(a.up.size(), 1u);
-  // One that this node dials itself gets the place of the one that has only come.
+  // A node that this one dials itself replaces one that merely connected.
   ASSERT_TRUE(a.fabric->AddPeer(c.address()).ok());
   ASSERT_TRUE(RunUntil({&a, &b, &c, &d}, [&] { return a.up.size() == 2 && c.up.size() == 1; }));
   EXPECT_EQ(a.up[1].name, "c");
@@ -277,8 +275,8 @@ TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
   EXPECT_EQ(a.links->nodes(), 1u);
 }
 
-// Why: TLS for nothing costs both sides; and only this side can say why there is no link.
-TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
+// Why: a useless TLS handshake costs both sides; and only this side can report why there is no link.
+TEST_F(FabricTest, EndsItsOwnDialIfTheNodeGetsNoPlace) {
   Node c(io, "c", 3);
   Node d(io, "d", 4);
   Node a(io, "a", 1, {c.address()}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
@@ -299,7 +297,7 @@ TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
 }
 
 // Why: a node that this one dials may have connected first, and then needs no second connection.
-TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
+TEST_F(FabricTest, RecognizesADialedNodeThatConnectedFirst) {
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
@@ -316,8 +314,8 @@ TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
   EXPECT_EQ(a.up.size(), 1u);
 }
 
-// Why: after the proof there is a message to wait for as well; who does not send it holds a stranger's place.
-TEST_F(FabricTest, BoundsThoseThatHaveProvedTheKeyAndSayNoMore) {
+// Why: a message must follow the proof, too; a peer that does not send it holds a stranger's place.
+TEST_F(FabricTest, BoundsPeersThatProveTheKeyAndThenStaySilent) {
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;
     options.greeting_timeout_ns = 3600'000'000'000;

@@ -1,5 +1,5 @@
-// How much two ends agree to hide, and a stranger between them who wants to prevent that: it reads,
-// changes, replays, dribbles.
+// Whether two ends agree to encrypt, and a relay between them that tries to prevent it: it reads, changes,
+// replays and delays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,7 +127,7 @@ struct Case {
 };
 class AskedForTest : public HandshakeSecurityTest, public testing::WithParamInterface<Case> {};
 
-TEST_P(AskedForTest, IsEncryptedWhereEitherSideAsksForIt) {
+TEST_P(AskedForTest, IsEncryptedIfEitherSideRequiresIt) {
   Relay();
   Run(Options(1, GetParam().dialer), Options(2, GetParam().acceptor));
   ASSERT_TRUE(as_dialer_.status.ok()) << as_dialer_.status;
@@ -142,12 +142,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{link::Security::kPlain, link::Security::kTls, true},
                     Case{link::Security::kTls, link::Security::kTls, true},
                     Case{link::Security::kPlain, link::Security::kPlain, false},
-                    // It is loopback.
+                    // Loopback needs none.
                     Case{link::Security::kAuto, link::Security::kAuto, false}));
 
-// Why: a stranger in between could have all frames in the clear if it could make each side believe
-// that the other does not ask for TLS.
-TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemOutOfTls) {
+// Why: a relay could read all frames if it could make each side believe that the other does not require TLS.
+TEST_F(HandshakeSecurityTest, RefusesWhenARelayRemovesTls) {
   const Change plain = [](wire::Greeting& greeting) {
     greeting.security = wire::Security::kPlainWillDo;
   };
@@ -158,7 +157,7 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemOutOfTls) {
   EXPECT_EQ(as_dialer_.stream, nullptr);
 }
 
-TEST_F(HandshakeSecurityTest, RefusesWhenOnlyOneSideIsLiedTo) {
+TEST_F(HandshakeSecurityTest, RefusesWhenARelayDeceivesOneSide) {
   Relay([](wire::Greeting&) {},
         [](wire::Greeting& greeting) { greeting.security = wire::Security::kPlainWillDo; });
   Run(Options(1, link::Security::kPlain), Options(2, link::Security::kTls));
@@ -166,8 +165,8 @@ TEST_F(HandshakeSecurityTest, RefusesWhenOnlyOneSideIsLiedTo) {
   EXPECT_FALSE(as_dialer_.status.ok());
 }
 
-// Why: a stranger with an old, leaked key must not be able to have it chosen.
-TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
+// Why: a relay with an old, leaked key must not be able to have it chosen.
+TEST_F(HandshakeSecurityTest, RefusesWhenARelayRemovesTheNewKey) {
   link::FabricOptions dialer = Options(1, link::Security::kTls),
                       acceptor = Options(2, link::Security::kTls);
   dialer.keys = acceptor.keys = KeysOf(8, 7);
@@ -177,8 +176,8 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_.status)) << as_acceptor_.status;
 }
 
-// Why: numbers and names of the introduction reveal much about a cluster.
-TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
+// Why: numbers and names in the introduction reveal much about a cluster.
+TEST_F(HandshakeSecurityTest, NothingAfterTheProofIsReadable) {
   Relay();
   Run(Options(1, link::Security::kTls), Options(2, link::Security::kTls));
   ASSERT_TRUE(as_dialer_.status.ok());
@@ -187,7 +186,7 @@ TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
   EXPECT_EQ(from_acceptor_.find(session), std::string::npos);
 }
 
-// How: everything that the dialer of one connection has sent, again, on another one.
+// How: replays everything that the dialer of one connection has sent on another one.
 TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
   Relay();
   Run(Options(1, link::Security::kTls), Options(2, link::Security::kTls));
@@ -206,7 +205,7 @@ TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
 
 class AfterTheProofTest : public HandshakeSecurityTest {
  protected:
-  // Proves the key like an honest dialer, then sends this instead of TLS.
+  // Proves the key like an honest dialer, then sends these bytes instead of TLS.
   asio::awaitable<void> ProveAndSay(const link::FabricOptions& options, std::string bytes,
                                     std::chrono::milliseconds pause_between) {
     absl::StatusOr<Proved> proved = co_await ProveAsDialer(dialer_, options);
@@ -242,14 +241,14 @@ TEST_F(AfterTheProofTest, RefusesGarbageInsteadOfTls) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("TLS"));
 }
 
-// Why: frames in the clear after agreeing on TLS would be a downgrade.
+// Why: plain frames after agreeing on TLS would be a downgrade.
 TEST_F(AfterTheProofTest, RefusesAnIntroductionInTheClear) {
   const absl::Status refused = AcceptorsWord(std::string(sizeof(wire::Introduction), '\1'),
                                              std::chrono::milliseconds(0), 60'000'000'000);
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
 }
 
-// How: the first bytes of a record that never becomes whole, one by one.
+// How: the first bytes of a record that is never completed, one by one.
 TEST_F(AfterTheProofTest, HasOneDeadlineForTlsToo) {
   const absl::Status late =
       AcceptorsWord(std::string("\x16\x03\x01\x02\x00\x01", 6) + std::string(500, '\0'),

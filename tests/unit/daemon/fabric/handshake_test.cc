@@ -71,7 +71,7 @@ class HandshakeTest : public testing::Test {
   std::unique_ptr<absl::StatusOr<Proved>> as_acceptor_;
 };
 
-TEST_F(HandshakeTest, BothEndsLearnWhoTheOtherIs) {
+TEST_F(HandshakeTest, BothEndsLearnThePeersIdentity) {
   const link::FabricOptions dialer = Options(1);
   const link::FabricOptions acceptor = Options(2);
   Prove(dialer, acceptor);
@@ -110,7 +110,7 @@ TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
   std::unique_ptr<absl::Status> sent;
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
   const link::FabricOptions impostor = Options(2);
-  (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It only knows the other key's id.
+  (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It knows only the other key's id.
   Spawn(SendVerdict(far_, impostor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
@@ -162,8 +162,8 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
 
-// Why: sessions and numbers of the introduction decide what is sent again; a stranger on the path
-// must not be able to change or replay them.
+// Why: sessions and numbers in the introduction decide what is resent; an attacker on the path must not be
+// able to change or replay them.
 TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection) {
   const link::FabricOptions dialer = Options(1);
   const link::FabricOptions acceptor = Options(2);
@@ -189,11 +189,10 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
   EXPECT_TRUE(refuses(taken, elsewhere));
 }
 
-// Why: a stranger that sends a byte now and then would hold its place for ever if each message had
-// a deadline of its own.
-// How: it dribbles a greeting, a byte each time the timer fires; all of it would need far more time
-// than the one deadline allows.
-TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
+// Why: a stranger that sends a byte now and then would hold its place for ever if each message had its own
+// deadline. How: it sends a greeting byte by byte, each time the timer fires; all of it would take far longer
+// than the one deadline.
+TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyThePeerSends) {
   link::FabricOptions options = Options(2);
   options.greeting_timeout_ns = 100'000'000;
   Spawn(CheckDialer(far_, options), as_acceptor_);

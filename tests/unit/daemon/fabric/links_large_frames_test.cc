@@ -1,4 +1,4 @@
-// Ways on which an MTU has become too small: connections can be made, and the first large frame blocks each.
+// Paths whose MTU has become too small: connections succeed, and the first large frame blocks each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class LinksLargeFramesTest : public testing::Test {
   std::shared_ptr<Connection> Connect(const std::string& cable, bool small_only) {
     return Join(here, there, {cable, cable}, now_ns, small_only);
   }
-  // With good cables to both.
+  // With good cables to both nodes.
   void ConnectMiddle() {
     Join(here, middle, {"2", "2"}, now_ns);
     Join(middle, there, {"3", "3"}, now_ns);
@@ -80,10 +80,10 @@ class LinksLargeFramesTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-// Why: each connection looked like the cable's return, so a grace never ended, and jobs waited for their own
-// deadline with a link that was up.
-// How: each connection is blocked by its first large frame, and dialed again when it has been silent.
-TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
+// Why: each connection looked like the cable's return, so a grace period never ended, and jobs waited for
+// their own deadline with a link that was up. How: the first large frame blocks each connection, which is
+// dialed again after a silence.
+TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsAloneDoNot) {
   Cut(*Connect(false));
   const std::uint64_t began_ns = now_ns;
   int connections = 0;
@@ -104,7 +104,7 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   EXPECT_EQ(Reported().reason(), v1::LinkReason::large_lost);
   EXPECT_EQ(Reported().large_lost_on(), "1 - 1");
 
-  Connect(/*small_only=*/true);  // As new, for nobody waits for it.
+  Connect(/*small_only=*/true);  // Like a new node: no grace period is running.
   EXPECT_EQ(Reported().large_lost_on(), "1 - 1") << "and status still says so";
   Run(2 * grace_ns);
   Connect(/*small_only=*/false);
@@ -113,13 +113,13 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
-// Why: the answer to a large frame takes longer than a connection does, and a cable that is back just in time
-// must not be lost for that.
-TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
+// Why: the answer to a large frame takes longer than a connection, and a cable that is back just in time must
+// not be lost for that.
+TEST_F(LinksLargeFramesTest, HaveTimeToPassOnALateConnection) {
   Cut(*Connect(false));
   Run(grace_ns - 2);
   const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
-  late->cut = false;  // It has not blocked: the answer is under way.
+  late->cut = false;  // It is not blocked: the answer is in flight.
   Run(here.options.heartbeat_timeout_ns / 4);
   EXPECT_EQ(Reported().state(), v1::LinkState::grace);
   for (PaperRail* const end : late->ends) end->PassLarge();
@@ -129,9 +129,9 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
-// Why: where two of five packets are lost, connections came and went for longer than a grace period, and a
-// job was lost whose nodes were both there.
-TEST_F(LinksLargeFramesTest, HaveAnotherGraceWhileConnectionsCome) {
+// Why: when two of five packets were lost, connections came and went for longer than a grace period, and a
+// job was lost although both of its nodes were present.
+TEST_F(LinksLargeFramesTest, GetAnotherGraceWhileConnectionsSucceed) {
   Cut(*Connect(false));
   Run(grace_ns / 2);
   Cut(*Connect(/*small_only=*/true));
@@ -144,8 +144,8 @@ TEST_F(LinksLargeFramesTest, HaveAnotherGraceWhileConnectionsCome) {
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
-// Why: the reason must not depend on how often a connection could be made before the grace ended.
-TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheirConnectionCameLate) {
+// Why: the reason must not depend on how often a connection succeeded before the grace period ended.
+TEST_F(LinksLargeFramesTest, AreTheReasonEvenIfTheConnectionCameLate) {
   Cut(*Connect(false));
   Run(grace_ns - 2);
   Cut(*Connect(/*small_only=*/true));
@@ -156,8 +156,8 @@ TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheirConnectionCameLate) {
   EXPECT_EQ(Reported().reason(), v1::LinkReason::large_lost);
 }
 
-// Why: the MTU is no suspect where only a cable was pulled, whichever moment that was.
-TEST_F(LinksLargeFramesTest, AreNotSuspectedForACableThatWasPulledAgain) {
+// Why: the MTU is not to blame if only a cable was pulled, whenever that was.
+TEST_F(LinksLargeFramesTest, AreNotSuspectedIfTheCableWasPulledAgain) {
   Cut(*Connect(false));
   Run(grace_ns / 4);
   Connect(/*small_only=*/true);  // Pulled before its first large frame has arrived.
@@ -167,9 +167,9 @@ TEST_F(LinksLargeFramesTest, AreNotSuspectedForACableThatWasPulledAgain) {
   EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
-// Why: a cable that carries small packets only is dialed again and again, and each connection was a way:
-// it took the circuit's place, and what was given to it was held up until it was silent.
-TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
+// Why: a cable that carries only small packets is dialed again and again, and each connection counted as a
+// route: it replaced the circuit, and what it was given was delayed until it fell silent.
+TEST_F(LinksLargeFramesTest, DoNotBlockACircuitThatCarriesThem) {
   ConnectMiddle();
   Cut(*Connect(false));
   const std::uint64_t began_ns = now_ns;
@@ -211,8 +211,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
   EXPECT_EQ(there.control.back(), "directly");
 }
 
-// Also where no grace runs, since the node is new.
-TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutOfANewNode) {
+// Also without a grace period, because the node is new.
+TEST_F(LinksLargeFramesTest, DoNotBlockACircuitToANewNode) {
   ConnectMiddle();
   Connect(/*small_only=*/true);
   Say(here, there, "hello");
@@ -221,8 +221,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutOfANewNode) {
   EXPECT_THAT(Reported().detail(), HasSubstr("through c"));
 }
 
-// Why: frames were given to both cables, and those of the bad one waited for its silence each time.
-TEST_F(LinksLargeFramesTest, GoOverTheOtherCable) {
+// Why: both cables were given frames, and those of the bad one waited for its silence each time.
+TEST_F(LinksLargeFramesTest, UseTheOtherCable) {
   Connect("2", /*small_only=*/false);
   const std::uint64_t began_ns = now_ns;
   for (int said = 0; now_ns < began_ns + 3 * grace_ns; ++said) {
@@ -238,11 +238,11 @@ TEST_F(LinksLargeFramesTest, GoOverTheOtherCable) {
   EXPECT_TRUE(IsUp("2"));
   EXPECT_EQ(RailAt("1").reason(), v1::LinkReason::large_lost);
   here.links->OnInterfaceDown("1", now_ns);
-  EXPECT_EQ(Reported().large_lost_on(), "") << "what is plugged in there next is another way";
+  EXPECT_EQ(Reported().large_lost_on(), "") << "whatever is plugged in there next is another path";
 }
 
-// Why: the good cable may be pulled for a moment, and the bad one would hold what is sent from then on.
-TEST_F(LinksLargeFramesTest, BeginAGraceWhereOnlyASmallOnlyCableIsLeft) {
+// Why: the good cable may be pulled for a moment, and the bad one would hold everything sent from then on.
+TEST_F(LinksLargeFramesTest, BeginAGraceIfOnlyASmallOnlyCableRemains) {
   const std::shared_ptr<Connection> good = Connect("2", /*small_only=*/false);
   Connect(/*small_only=*/true);
   Cut(*good);
@@ -256,9 +256,9 @@ TEST_F(LinksLargeFramesTest, BeginAGraceWhereOnlyASmallOnlyCableIsLeft) {
   EXPECT_THAT(there.control, SizeIs(1));
 }
 
-// Why: one side may know before the other that large frames pass, and must not be refused or unheard.
-// How: that side's frame comes first. It says as much as the answer would.
-TEST_F(LinksLargeFramesTest, HavePassedWhereTheOtherSideHandsFramesToTheRail) {
+// Why: one side may learn before the other that large frames pass, and must not be refused or ignored.
+// How: that side's frame arrives first. It proves as much as the answer would.
+TEST_F(LinksLargeFramesTest, CountAsPassedOnceThePeerUsesTheRail) {
   ConnectMiddle();
   Run(grace_ns);  // Until there is a circuit.
   const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
@@ -266,7 +266,7 @@ TEST_F(LinksLargeFramesTest, HavePassedWhereTheOtherSideHandsFramesToTheRail) {
   late->ends[1]->PassLarge();
   there.links->Poll(now_ns);
   Say(there, here, "a");
-  here.links->Poll(now_ns);  // Neighbours first tell each other of their neighbours.
+  here.links->Poll(now_ns);  // Neighbours first advertise their neighbours.
   here.links->Poll(now_ns);
   EXPECT_THAT(here.control, SizeIs(1));
   EXPECT_TRUE(IsUp("1"));

@@ -1,5 +1,5 @@
-// Two nodes' Links and a process that does not run for a while, because it is stopped or its
-// machine sleeps: the clock jumps, and everything that was due meanwhile is due at once.
+// Two nodes' Links and a process that does not run for a while, because it is stopped or its machine sleeps:
+// the clock jumps, and everything that became due meanwhile is due at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,9 +45,9 @@ class LinksPausesTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-// Why: the daemons of one machine, or of two that slept at the same time, have received nothing
-// from each other, and both are there.
-TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast) {
+// Why: daemons of one machine, or of two that slept at the same time, have received nothing from each other
+// although both are alive.
+TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterALongPause) {
   const std::shared_ptr<Connection> answers = Connect("1");
   const std::shared_ptr<Connection> silent = Connect("2");
   RunHere(10 * interval_ns);
@@ -62,8 +62,8 @@ TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast
   EXPECT_EQ(State(), v1::LinkState::up);
 }
 
-// Why: a machine that sleeps often must not take a peer that has gone for one that is there.
-TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
+// Why: a machine that sleeps often must not consider a lost peer alive.
+TEST_F(LinksPausesTest, DetectSilenceInSpiteOfPauses) {
   Connect("1")->answers = false;
   int pauses = 0;
   for (; HasRail("1") && pauses < 10; ++pauses) {
@@ -73,9 +73,9 @@ TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
   EXPECT_LE(pauses, 2);
 }
 
-// Why: on a machine that is so busy that all ticks are late, each looks like the end of a pause, and a peer
-// that has gone must be found before its own patience with us ends.
-TEST_F(LinksPausesTest, FindSilenceAndEndAGraceThoughAllTicksAreLate) {
+// Why: on a machine so busy that all ticks are late, each tick looks like the end of a pause, and a lost peer
+// must be detected before its own timeout for us ends.
+TEST_F(LinksPausesTest, DetectSilenceAndEndAGraceWhenAllTicksAreLate) {
   const std::uint64_t late_ns = interval_ns + 1;
   const std::shared_ptr<Connection> silent = Connect("1");
   const std::shared_ptr<Connection> answers = Connect("2");
@@ -91,9 +91,9 @@ TEST_F(LinksPausesTest, FindSilenceAndEndAGraceThoughAllTicksAreLate) {
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
-// Why: no peer could come back to a daemon that did not run. How: it does not run for longer than
-// its grace period, in the middle of that.
-TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
+// Why: no peer could return to a daemon that did not run. How: it is paused for longer than its grace period,
+// in the middle of one.
+TEST_F(LinksPausesTest, LoseNoNodeForAGracePeriodThatPassedDuringAPause) {
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns / 2);
   ASSERT_EQ(State(), v1::LinkState::grace);
@@ -107,8 +107,8 @@ TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
 }
 
 // Why: a system needs a second to find its neighbours again, so a cable that was back in time came too late.
-// How: the interface comes up at the end of the grace, and again and again.
-TEST_F(LinksPausesTest, GiveAnInterfaceThatIsBackTimeToBeDialedButNotForEver) {
+// How: the interface comes up at the end of the grace period, again and again.
+TEST_F(LinksPausesTest, GiveARestoredInterfaceLimitedTimeToBeDialed) {
   const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns - interval_ns / 2);
@@ -122,8 +122,8 @@ TEST_F(LinksPausesTest, GiveAnInterfaceThatIsBackTimeToBeDialedButNotForEver) {
   ASSERT_EQ(here.lost.size(), 1u);
 }
 
-// Why: a daemon that ended is given a fifth of a second to be started again.
-TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
+// Why: a daemon that stopped is given a fifth of a second to restart.
+TEST_F(LinksPausesTest, GiveTheOtherDaemonAtLeastAHeartbeatIntervalToReturn) {
   for (PaperRail* const end : Connect("1")->ends) end->GoDown(rail::DownCause::kReset);
   there.links->Poll(now_ns);
   RunHere(1);

@@ -1,5 +1,5 @@
-// Many nodes that want to be linked with one daemon: who is refused, who yields, what is kept of those that
-// have gone. node_places_test.cc has the rule alone.
+// Many nodes that want a link with one daemon: which are refused, which yield, and what is kept of lost ones.
+// node_places_test.cc has the rule alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Nodes that are linked: each has a rail to this daemon, of which nobody holds the other end.
+// Linked nodes: each has a rail to this daemon, whose other end has no owner.
 class PlacesTest : public testing::Test {
  protected:
   PlacesTest() { daemon.options.nodes_max = 4; }
@@ -57,8 +57,8 @@ class PlacesTest : public testing::Test {
   std::vector<std::shared_ptr<Connection>> connections;
 };
 
-// Why: who holds the key may say that it is any number of nodes.
-TEST_F(PlacesTest, RefusesANewcomerWhereAllPlacesAreTaken) {
+// Why: a key holder can claim any number of node ids.
+TEST_F(PlacesTest, RefusesANewcomerWhenAllPlacesAreTaken) {
   LinkAll();
   const absl::Status refused = Link(4);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
@@ -73,7 +73,7 @@ TEST_F(PlacesTest, RefusesANewcomerWhereAllPlacesAreTaken) {
   EXPECT_THAT(daemon.lost, IsEmpty());
 }
 
-TEST_F(PlacesTest, LetsOneThatHasOnlyComeYieldToOneThatIsNamed) {
+TEST_F(PlacesTest, LetsAnUnclaimedNodeYieldToAConfiguredOne) {
   LinkAll();
   EXPECT_TRUE(Link(4, "", link::NodeClaim::kNamed).ok());
   EXPECT_TRUE(links().IsReachable(Stranger(4)));
@@ -83,7 +83,7 @@ TEST_F(PlacesTest, LetsOneThatHasOnlyComeYieldToOneThatIsNamed) {
   EXPECT_THAT(daemon.lost[0], HasSubstr("it gives up its place for another node"));
 }
 
-// Whatever the others claim, and also once it has been away and comes back by itself.
+// Whatever the others claim, and also after it was away and has returned.
 TEST_F(PlacesTest, KeepsThePlaceOfANodeInAJob) {
   daemon.wanted = {Stranger(1)};
   LinkAll();
@@ -98,8 +98,8 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeInAJob) {
   EXPECT_EQ(linked(), 4u);
 }
 
-// A job that is made later, too: the node was nobody's when it came.
-TEST_F(PlacesTest, KeepsThePlaceOfANodeThatAJobHasBeenMadeWith) {
+// Also for a job that is formed later: the node had no claim when it connected.
+TEST_F(PlacesTest, KeepsThePlaceOfANodeInALaterJob) {
   LinkAll();
   daemon.wanted = {Stranger(3)};
   links().Prepare(Stranger(3));
@@ -108,8 +108,8 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeThatAJobHasBeenMadeWith) {
   EXPECT_FALSE(links().IsReachable(Stranger(2)));
 }
 
-// Why: a named node may connect first, and at a named address another node may answer later.
-TEST_F(PlacesTest, TakesANodeForNamedAsLongAsItIsTheOneThatAnswersThere) {
+// Why: a configured node may connect first, and later another node may answer at its address.
+TEST_F(PlacesTest, CountsANodeAsConfiguredWhileItAnswersAtTheAddress) {
   LinkAll();
   for (int number = 0; number < 4; ++number) {
     links().SetDialedAs(Stranger(number), link::NodeClaim::kNamed);
@@ -119,12 +119,12 @@ TEST_F(PlacesTest, TakesANodeForNamedAsLongAsItIsTheOneThatAnswersThere) {
   EXPECT_TRUE(Link(4, "", link::NodeClaim::kNamed).ok());
   EXPECT_FALSE(links().IsReachable(Stranger(1)));
   links().SetDialedAs(Stranger(99),
-                      link::NodeClaim::kNamed);  // It is refused, so there is nothing of it.
+                      link::NodeClaim::kNamed);  // It is refused, so nothing of it exists.
   EXPECT_FALSE(links().IsReachable(Stranger(99)));
 }
 
-// Why: a cluster may be behind one address, and many nodes may be one address's inventions.
-TEST_F(PlacesTest, LetsOneAddressHaveWhatOthersDoNotNeed) {
+// Why: a whole cluster may be behind one address, or one address may invent many nodes.
+TEST_F(PlacesTest, LetsOneAddressHaveUnusedPlaces) {
   daemon.options.nodes_max = 64;
   for (int number = 0; number < 40; ++number) ASSERT_TRUE(Link(number, "10.0.0.9").ok()) << number;
   for (int number = 40; number < 64; ++number) {
@@ -136,15 +136,15 @@ TEST_F(PlacesTest, LetsOneAddressHaveWhatOthersDoNotNeed) {
   for (int number = 64; number < 100; ++number) {
     got_in += Link(number, "10.0.2." + std::to_string(number)).ok() ? 1 : 0;
   }
-  EXPECT_EQ(got_in, 24) << "a quarter is left to that address";
+  EXPECT_EQ(got_in, 24) << "that address keeps a quarter";
   EXPECT_TRUE(links().IsReachable(Stranger(15)));
   EXPECT_FALSE(links().IsReachable(Stranger(16)));
-  EXPECT_TRUE(links().IsReachable(Stranger(40))) << "nobody else has yielded";
+  EXPECT_TRUE(links().IsReachable(Stranger(40))) << "no other node has yielded";
   EXPECT_EQ(linked(), 64u);
 }
 
-// Why: a node with two addresses could make room at one by a connection from the other.
-TEST_F(PlacesTest, CountsANodeWhereItHasItsFirstConnection) {
+// Why: a node with two addresses could free a place at one by connecting from the other.
+TEST_F(PlacesTest, CountsANodeAtTheAddressOfItsFirstConnection) {
   daemon.options.nodes_max = 64;
   for (int number = 0; number < 20; ++number) ASSERT_TRUE(Link(number, "10.0.0.9").ok());
   for (int number = 20; number < 64; ++number) {
@@ -161,13 +161,13 @@ TEST_F(PlacesTest, CountsANodeWhereItHasItsFirstConnection) {
       << "20 are still of one address, so one of those yields";
 }
 
-// Further cables have a limit of their own, and one that is refused is no node that is refused.
+// Further cables have their own limit; a refused one is not a refused node.
 TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   daemon.options.nodes_max = 64;
   for (int number = 0; number < 16; ++number) ASSERT_TRUE(Link(number, "10.0.0.9").ok());
   for (const auto& connection : connections) connection->ends[0]->PassLarge();
   links().Poll(now_ns);
-  // What lies beside a connection is none.
+  // Side rails do not count.
   for (int number = 0; number < 16; ++number) {
     connections.push_back(std::make_shared<Connection>());
     ASSERT_TRUE(links()
@@ -205,8 +205,8 @@ TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   EXPECT_EQ(links().nodes_refused(), 0u);
 }
 
-// Why: nodes_max bounds the neighbours, of which each costs sockets and buffers. In a cluster that is no
-// full mesh a node reaches many more through others, and no neighbour's inventions may stand in their way.
+// Why: nodes_max bounds the neighbours, each of which costs sockets and buffers. Without a full mesh, a node
+// reaches many more through others, and nodes that a neighbour invents must not prevent that.
 TEST(FarNodesTest, NeedNoPlaceOfANeighbour) {
   constexpr std::size_t kLeaves = 6;
   std::vector<std::unique_ptr<Daemon>> daemons;
@@ -235,12 +235,12 @@ TEST(FarNodesTest, NeedNoPlaceOfANeighbour) {
       EXPECT_TRUE(itself || links.IsReachable(other->id())) << leaf;
     }
   }
-  // Circuits go before what carries them.
+  // Circuits end before their neighbours' links.
   for (std::size_t i = daemons.size(); i-- > 0;) daemons[i]->links->StopRails();
 }
 
-// Why: a node that has gone is remembered for ten minutes.
-TEST_F(PlacesTest, ANodeThatIsLostKeepsNothingOfWhatItHad) {
+// Why: a lost node is remembered for ten minutes.
+TEST_F(PlacesTest, ALostNodeKeepsNoMemory) {
   LinkAll();
   wire::FrameHeader header;
   header.type = wire::FrameType::kEager;
@@ -265,8 +265,8 @@ TEST_F(PlacesTest, ANodeThatIsLostKeepsNothingOfWhatItHad) {
   EXPECT_EQ(slot_bytes(), 0u) << "the link itself is still remembered";
 }
 
-// Why: the allocator keeps what is freed between two things that stay, and most that a node had needed is so.
-TEST_F(PlacesTest, SaysOnceThatMemoryIsFreeWhereSeveralNodesHaveGone) {
+// Why: the allocator keeps freed memory between live blocks, and most of a node's memory is like that.
+TEST_F(PlacesTest, ReportsFreedMemoryOnceForSeveralNodes) {
   daemon.options.heartbeat_timeout_ns = 10 * Links::kForgetNs;
   LinkAll();
   Pass(2);

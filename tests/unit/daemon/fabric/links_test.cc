@@ -1,5 +1,5 @@
-// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in
-// whatever order two nodes dial each other and whatever one of them does not know yet.
+// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in any order
+// of dials and with incomplete knowledge on either side.
 #include "daemon/fabric/links.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// One dial, in the steps that may lie apart in time.
+// One dial, in steps that may be apart in time.
 struct Dial {
   std::size_t dialer = 0;
   std::string cable;
@@ -41,7 +41,7 @@ struct Dial {
 
 class LinksTest : public testing::Test {
  protected:
-  // As side 0, on the left, sees it. The two ends of a cable have different names.
+  // As seen by side 0, on the left. The two ends of a cable have different names.
   static rail::RailPath PathOf(const std::string& cable, std::size_t side) {
     const std::string left = "l" + cable, right = "r" + cable;
     return side == 0 ? rail::RailPath{left, right} : rail::RailPath{right, left};
@@ -72,7 +72,7 @@ class LinksTest : public testing::Test {
                   .Finish(*dial.of_dialer, std::move(rail), dial.of_acceptor->own, now_ns);
     dial.dialer_done = true;
   }
-  // The next step; `acceptor_first` decides where either side may finish first.
+  // The next step; `acceptor_first` decides when either side may finish first.
   void Step(Dial& dial, bool acceptor_first) {
     const std::size_t side = dial.dialer;
     const NodeId dialer = IdOf(side), acceptor = IdOf(1 - side);
@@ -109,7 +109,7 @@ class LinksTest : public testing::Test {
     }
     dial.over = dial.over || (dial.acceptor_done && dial.dialer_done);
   }
-  // The connection is reset, at any point of its join.
+  // Resets the connection, at any point of its join.
   void Break(Dial& dial) {
     const std::size_t side = dial.dialer;
     if (dial.of_dialer && !dial.dialer_done) LinksOf(side).Abandon(*dial.of_dialer);
@@ -119,7 +119,7 @@ class LinksTest : public testing::Test {
     }
     dial.over = true;
   }
-  // Alone, from its beginning to its end.
+  // A whole dial, with nothing in between.
   std::shared_ptr<Connection> Connect(std::size_t dialer, const std::string& cable) {
     Dial dial;
     dial.dialer = dialer;
@@ -147,7 +147,7 @@ class LinksTest : public testing::Test {
   absl::Status outcome;
 };
 
-TEST_F(LinksTest, KnowsItself) {
+TEST_F(LinksTest, RecognizesItself) {
   EXPECT_EQ(LinksOf(0).Judge(IdOf(0), PathOf("1", 0)), wire::VerdictCode::kSelf);
 }
 
@@ -163,12 +163,10 @@ TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
   EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).status()));
 }
 
-// Why: this is the essential property. Both nodes dial over every path, at the same time or not;
-// messages of the dials may be apart in any way, and some connections break, even in the middle of
-// their join, when one side believes in what the other has not got yet.
-// How: many random orders; in each, a side that lacks a rail over one of its paths dials again when
-// its dial is over. In the end both have the same connection over each path, and no node was ever
-// lost.
+// Why: this is the essential property. Both nodes dial over every path, at the same time or not; messages may
+// be delayed in any way, and connections break, even in the middle of a join, when only one side believes in
+// it. How: many random orders; a side that lacks a rail over one of its paths dials again when its dial is
+// over. In the end both have the same connection over each path, and no node was ever lost.
 TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
@@ -226,8 +224,8 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   }
 }
 
-// Why: a host that vanished silently leaves a connection that one side thinks is alive.
-// How: the cable is cut so that only one side notices; that side dials again.
+// Why: a host that vanished silently leaves a connection that one side thinks is alive. How: the cable is cut
+// so that only one side notices; that side dials again.
 TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
   for (const std::size_t dialer : {0u, 1u}) {
     sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
@@ -247,8 +245,8 @@ TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
   }
 }
 
-// Why: the same with no other rail left: the channel goes on where it was.
-TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
+// Why: the same with no other rail left: the channel continues.
+TEST_F(LinksTest, ContinuesOverAConnectionThatReplacesTheOnlyOne) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;
   SendText(1, "into the void");
@@ -261,9 +259,9 @@ TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: no rail of the old life may serve the new one, over whichever path it comes. How: the machine lost its
-// power, so nothing ends the old ones but their silence; it comes again until then.
-TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedOnceOldRailsAreSilent) {
+// Why: no rail of the old run may serve the new one, over whichever path it comes. How: the machine lost
+// power, so the old rails end only by silence; until then it tries again.
+TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   const std::shared_ptr<Connection> first = Connect(0, "1");
   const std::shared_ptr<Connection> second = Connect(0, "2");
   first->cut = second->cut = true;
@@ -279,15 +277,15 @@ TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedOnceOldRailsAreSilent) {
   ASSERT_EQ(Of(0).lost.size(), 1u);
   EXPECT_THAT(Of(0).lost[0], HasSubstr("restarted"));
   EXPECT_FALSE(HasRail(0, "2"));
-  EXPECT_GT(Of(0).rails_gone, 0) << "those of the other cable, whose dialer waits for it";
+  EXPECT_GT(Of(0).rails_gone, 0) << "those of the other cable, whose dialer waits for this";
   Connect(1, "2");
   EXPECT_TRUE(HasRail(0, "2") && HasRail(1, "2"));
   EXPECT_EQ(Of(0).lost.size(), 1u);
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: a copied disk's daemon would take the link from the original, and jobs would fail, for ever in turn.
-// How: it dials as soon as it was refused; the original's signs of life go on.
+// Why: the daemon of a copied disk would take the link from the original, and jobs would fail, for ever in
+// turn. How: it dials as soon as it is refused; the original's heartbeats continue.
 TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   const std::shared_ptr<Connection> first = Connect(1, "1");
   const std::unique_ptr<Daemon> original = std::move(sides[1]);
@@ -304,13 +302,13 @@ TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   EXPECT_THAT(Of(0).lost, IsEmpty());
   EXPECT_THAT(Of(0).up, ElementsAre(110));
   EXPECT_NE(first->ends[0], nullptr);
-  EXPECT_EQ(Of(0).same_ids, 1);  // Said once, and shown by status.
+  EXPECT_EQ(Of(0).same_ids, 1);  // Reported once, and shown by status.
   EXPECT_TRUE(link::StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
 }
 
-// Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it
-// would lose a node that works.
-TEST_F(LinksTest, AnIntroductionFromBeforeTheSessionsWereAgreedCountsNothing) {
+// Why: an introduction from before the two agreed on sessions elsewhere is stale; believing it would lose a
+// node that works.
+TEST_F(LinksTest, IgnoresAnIntroductionFromBeforeTheSessionsWereAgreed) {
   Dial stale;
   stale.dialer = 1;
   stale.cable = "2";
@@ -344,10 +342,10 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
-// Why: plans need a path's latency soon, which is the least of several heartbeats; later an idle
-// daemon should cost nothing; and silence must be found.
-// How: the clock goes from deadline to deadline; heartbeats are counted.
-TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
+// Why: plans need a path's latency soon, which is the minimum of several heartbeats; later an idle daemon
+// should cost nothing; and silence must be detected. How: the clock moves from deadline to deadline;
+// heartbeats are counted.
+TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   const auto beats_in = [&](std::uint64_t ns) {
     const int before = connection->beats[0];
@@ -363,7 +361,7 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_GE(beats_in(200'000'000), 8);
   beats_in(2 * interval_ns);
   EXPECT_EQ(beats_in(20 * interval_ns), 10);
-  // A side that is awake anyway is early, though not at once.
+  // A side that is awake anyway is early, but not at once.
   now_ns = LinksOf(0).deadline_ns();
   LinksOf(0).OnTime(now_ns);
   const int before = connection->beats[0];
@@ -378,8 +376,8 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
-// Why: if both of two idle daemons ask, each wakes twice as often as necessary.
-// How: either wakes at its deadline and wakes the other, which is early then; later one is stopped.
+// Why: if both of two idle daemons ask, each wakes twice as often as necessary. How: each wakes at its
+// deadline and wakes the other, which is then early; later one is stopped.
 TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   bool wakes[2] = {true, true};
@@ -413,9 +411,9 @@ TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   EXPECT_FALSE(HasRail(follower, "1"));
 }
 
-// Why: with the usual interval between heartbeats one may ask seldom; but where silence is allowed
-// little time, waiting for the peer's next one would take the peer for gone.
-TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
+// Why: with the usual interval, heartbeats may be rare; but with a short timeout, waiting for the peer's next
+// one would take the peer for lost.
+TEST_F(LinksTest, AsksAnywayIfTheTimeoutIsShort) {
   const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
   Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
   const std::shared_ptr<Connection> connection = Connect(0, "1");
@@ -436,9 +434,9 @@ TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
   EXPECT_EQ(connection->beats[0], before + 1);
 }
 
-// Why: a side that waits for others to ask first finds a silent rail later.
-// How: the other side asks over one rail just before each tick, another rail is silent.
-TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
+// Why: a side that lets others ask first detects a silent rail later. How: the other side asks over one rail
+// just before each tick, while another rail is silent.
+TEST_F(LinksTest, AsksFirstWhileARailIsSilent) {
   Connect(0, "1");
   const std::shared_ptr<Connection> silent = Connect(0, "2");
   const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
@@ -450,7 +448,7 @@ TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
     LinksOf(0).OnTime(now_ns);
     return LinksOf(0).deadline_ns() - due_ns;
   };
-  while (tick() < interval_ns) continue;  // While they are new.
+  while (tick() < interval_ns) continue;  // While the rails are new.
   silent->answers = false;
   tick();
   tick();
@@ -458,7 +456,7 @@ TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
   while (HasRail(0, "2")) EXPECT_LE(tick(), interval_ns);
 }
 
-// Why: when a daemon is stopped, or a host has vanished, nothing closes the connection.
+// Why: if a daemon is stopped, or its host has vanished, nothing closes the connection.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;
   const link::FabricOptions& options = Of(0).options;
@@ -475,7 +473,7 @@ TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   EXPECT_EQ(now_ns, gone_ns + options.grace_period_ns);
 }
 
-TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
+TEST_F(LinksTest, AcceptsThatANodeHasStoppedOnlyAfterAReset) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, IsEmpty());
@@ -491,7 +489,7 @@ TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
   EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::peer_stopped);
 }
 
-TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
+TEST_F(LinksTest, ReportsThatALinkHasTheMaximumOfRails) {
   for (std::size_t i = 0; i < link::Link::kRailsMax; ++i) Connect(0, std::to_string(i));
   EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).rails_size(),
             static_cast<int>(link::Link::kRailsMax));
@@ -499,9 +497,9 @@ TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
 
-// Why: a dialer waits until its rail has gone; if it is not notified it waits for ever.
-// How: a half-open connection yields to one that then fails.
-TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
+// Why: a dialer waits until its rail has ended; without a notification it waits for ever. How: a half-open
+// connection yields to one that then fails.
+TEST_F(LinksTest, ReportsARailThatYieldedToAFailedConnection) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;
   dead->ends[1]->GoDown(rail::DownCause::kCut);
@@ -537,8 +535,8 @@ class ForgettingTest : public LinksTest {
   }
 };
 
-// Why: nodes get new names when they are set up again; a daemon that runs for a year must not
-// remember them all, nor run out of places one day.
+// Why: nodes get new ids when they are set up again; a daemon that runs for a year must neither remember them
+// all nor run out of places.
 TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   Connect(0, "1")->answers = false;
   Pass(60);
@@ -553,7 +551,7 @@ TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   EXPECT_EQ(Of(0).up.size(), 2u);
 }
 
-TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
+TEST_F(ForgettingTest, ForgetsNoNodeThatIsPresentOrJoins) {
   Connect(0, "1");
   const absl::StatusOr<Links::Join> join = LinksOf(0).BeginAsDialer(Stranger(1), {"x", "y"});
   ASSERT_TRUE(join.ok());
@@ -570,9 +568,9 @@ TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
   EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
 }
 
-// Why: a node with the key may invent any number of nodes. What is remembered of them is bounded, and soon
-// forgotten; nodes that come later find a place at once.
-TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereManyAreRemembered) {
+// Why: a key holder can invent any number of nodes. Their links are bounded and soon forgotten, so that later
+// nodes find a place at once.
+TEST_F(ForgettingTest, ForgetsLostNodesSoonIfManyAreRemembered) {
   const std::size_t most = Of(0).options.nodes_max;
   for (std::size_t i = 0; i < 20 * most; ++i) {
     const auto join = LinksOf(0).BeginAsDialer(Stranger(static_cast<int>(i)), {"x", "y"});

@@ -31,7 +31,7 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.heartbeat_interval_ns = 20'000'000;
   options.reconnect_delay_max_ns = 50'000'000;
   options.greeting_timeout_ns = 500'000'000;
-  // Nodes of both kinds work together: a cluster has machines of either.
+  // Both kinds must work together: a cluster may have machines of either.
   const bool is_even = options.self.id.bytes[0] % 2 == 0;
   options.scheduling = queue::SchedulingPolicy::Choose(
       is_even ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
@@ -57,7 +57,7 @@ bool FabricTest::RunUntil(const std::vector<Node*>& nodes, const std::function<b
     for (Node* const node : nodes) {
       if (&node->io != &io) node->io.restart(), done += node->io.poll();
       done += node->fabric->Poll();
-      // As an idle loop does: acknowledgements go out.
+      // Like an idle loop: acknowledgements go out.
       if (idle) node->fabric->PrepareToSleep(), node->fabric->WakeUp();
     }
     looks.Rest(done > 0);
@@ -138,7 +138,7 @@ class LoopbackCable::Forwarder {
       Accept();
     });
   }
-  // Neither waits: the reader of what is written may be on this thread.
+  // Does not block: the reader may be on this thread.
   void Forward(const Socket& from, const Socket& to, bool of_dialed) {
     auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
     from->async_read_some(

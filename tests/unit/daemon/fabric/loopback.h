@@ -1,5 +1,5 @@
-// Fabrics in one process, joined over loopback, for the tests of this folder: what each reported,
-// messages and data between them, and cables that can be cut.
+// Fabrics in one process, joined over loopback: their reports, messages and data between them, and cables
+// that can be cut.
 //
 // Owner: a test. Thread: its own; fabrics on other io_contexts run there as well. Memory: all
 // reports are kept.
@@ -20,14 +20,14 @@
 
 namespace mlxcomm::fabric {
 
-// One daemon's fabric, and what it reported.
+// A daemon's fabric and its reports.
 struct Node : link::FabricListener, LinksPort {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
       const std::function<void(link::FabricOptions&)>& change = [](link::FabricOptions&) {},
       const SideRailsMaker& side_rails = {});
-  // In the order in which a daemon ends.
+  // Ends in the order of a daemon.
   ~Node() override;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -69,10 +69,10 @@ struct Node : link::FabricListener, LinksPort {
 
 class FabricTest : public testing::Test {
  protected:
-  // Turns until the condition holds; a minute is "never".
+  // Runs until the condition holds; gives up after a minute.
   bool RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition);
   absl::Status SendText(Node& from, const Node& to, const std::string& text);
-  // In chunks, from one to the other's posted receive.
+  // Sends chunks to the other node's posted receive.
   void SendChunks(
       Node& from, Node& to, std::span<const std::byte> source, std::vector<std::byte>& target,
       std::uint64_t chunk = 256 * 1024,
@@ -84,7 +84,7 @@ class FabricTest : public testing::Test {
   }
 
   asio::io_context io;
-  bool idle = false;  // Turns are those of a loop that would sleep.
+  bool idle = false;  // Turns like a loop that would sleep.
 };
 
 // A cable between two fabrics that a test can cut: forwards bytes both ways. While it is cut, a
@@ -96,11 +96,10 @@ class LoopbackCable {
   std::string address() const;
   std::uint64_t carried() const;
   void PlugIn();
-  // Half-open: what the dialed side says is lost, and the rest passes, ends as well. A dialer gets
-  // no answer.
+  // Half-open: drops what the dialed side sends; the rest passes, also its end. A dialer gets no answer.
   void Mute();
   void PullOut();
-  // Flips one bit of what is carried next.
+  // Flips one bit of the next bytes.
   void Garble();
 
  private:

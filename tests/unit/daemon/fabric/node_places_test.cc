@@ -1,4 +1,4 @@
-// Who gets a place, and who yields it: tables of holders, one newcomer.
+// Which node gets a place, and which yields: tables of holders, and one newcomer.
 #include "daemon/fabric/node_places.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::vector<PlaceHolder> And(std::vector<PlaceHolder> first, const std::vector<P
   return first;
 }
 
-// The order that the header tells: each claim takes the place of any lower one, of the lowest first, and
-// none that of its own or of a higher one.
+// The order in the header: each claim replaces any lower one, the lowest first, and none of its own or a
+// higher one.
 TEST(NodePlacesTest, TakesThePlaceOfTheLowestClaimOnly) {
   const std::vector<link::NodeClaim> order = {link::NodeClaim::kComes, link::NodeClaim::kFound,
                                               link::NodeClaim::kNamed, link::NodeClaim::kInJob};
@@ -45,7 +45,8 @@ TEST(NodePlacesTest, TakesThePlaceOfTheLowestClaimOnly) {
   }
 }
 
-// Why: an inventor behind a switch can make itself found as well. The end of a cable must not suffer.
+// Why: an attacker behind a switch can also make itself found. The node at the end of a cable must not
+// suffer.
 TEST(NodePlacesTest, LetsTheFullestInterfaceYieldToOneThatHasFew) {
   const std::vector<PlaceHolder> holders =
       And(Holders(6, link::NodeClaim::kFound, "en0"), Holders(2, link::NodeClaim::kFound, "en5"));
@@ -77,8 +78,8 @@ TEST(NodePlacesTest, LetsACrowdedAddressYieldUntilItHasAQuarter) {
             Kind::kYields);
 }
 
-// Why: who is named or in a job does not lose its place for having many beside it.
-TEST(NodePlacesTest, LetsOnlyThoseOfACrowdedAddressYieldThatAreNotWanted) {
+// Why: a configured node, or one in a job, must not lose its place because of others at its address.
+TEST(NodePlacesTest, LetsOnlyUnwantedNodesOfACrowdedAddressYield) {
   const std::vector<PlaceHolder> holders = And(Holders(30, link::NodeClaim::kNamed, "en0", true),
                                                Holders(34, link::NodeClaim::kComes, "en0"));
   EXPECT_EQ(FindPlace({link::NodeClaim::kComes, "1.1.1.1", "en0"}, holders, 64).kind, Kind::kFull);

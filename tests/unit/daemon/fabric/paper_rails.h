@@ -1,8 +1,7 @@
-// Simple rails between Links in one process, with a clock that the test advances: a frame given to
-// one end arrives at the other when that is polled. A connection can be cut so that both ends, one
-// or none of them notice.
+// Simple rails between Links in one process, with a clock that the test advances: a frame given to one end
+// arrives when the other is polled. A connection can be cut so that both, one or neither of its ends notice.
 //
-// Owner: a test. Thread: its own. Memory: what is under way.
+// Owner: a test. Thread: its own. Memory: frames in flight.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,16 +21,16 @@ namespace mlxcomm::fabric {
 
 class PaperRail;
 
-// A connection: its two ends, while they are there, and what is under way to each.
+// A connection: its two ends, while they exist, and the frames in flight to each.
 struct Connection {
   using Frame = std::pair<wire::FrameHeader, std::vector<std::byte>>;
   std::array<PaperRail*, 2> ends = {};
   std::array<std::deque<Frame>, 2> arrived;
   bool cut = false;                     // Nothing passes any more, and neither end is notified.
-  std::array<int, 2> beats = {};        // Signs of life that each end has sent.
+  std::array<int, 2> beats = {};        // Heartbeats that each end has sent.
   bool answers = true;                  // False: the process at the other end has stopped.
-  bool small_only = false;              // A large frame blocks it, and all that is behind.
-  std::array<bool, 2> asks_large = {};  // Of an end that is not there yet.
+  bool small_only = false;              // A large frame blocks it and everything behind.
+  std::array<bool, 2> asks_large = {};  // By an end that does not exist yet.
 };
 
 class PaperRail final : public rail::Rail {
@@ -99,7 +98,7 @@ class PaperRail final : public rail::Rail {
   }
   bool PrepareToSleep() override { return true; }
   void WakeUp() override {}
-  // Signs of life pass as long as both ends are there.
+  // Heartbeats pass while both ends exist.
   std::uint64_t last_received_ns() const override { return heard_ns_; }
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
@@ -125,7 +124,7 @@ class PaperRail final : public rail::Rail {
   Connection::Frame now_;
 };
 
-// One life of a daemon: its Links, and what they reported.
+// One run of a daemon: its Links, and their reports.
 struct Daemon : link::FabricListener, LinksPort {
   // The first has the smallest id.
   explicit Daemon(std::size_t side, std::uint64_t life = 0) {
@@ -189,7 +188,7 @@ inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const rail::Ra
   };
   finish(to, acceptor, 1, dialer);
   finish(from, dialer, 0, acceptor);
-  to.links->Poll(now_ns);  // Its large frame has come back.
+  to.links->Poll(now_ns);  // Its large frame is answered.
   return connection;
 }
 

@@ -1,5 +1,4 @@
-// What the fabric tells the transports that have rails beside its connections: two of paper, which
-// each see all of it.
+// What the fabric reports to transports with side rails: two fake ones, which both receive everything.
 #include "daemon/fabric/side_rails.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +80,7 @@ class SideRailsTest : public FabricTest {
   std::unique_ptr<Node> b;
 };
 
-TEST_F(SideRailsTest, HearOfConnectionsThatComeAndGo) {
+TEST_F(SideRailsTest, LearnOfNewAndEndedConnections) {
   ASSERT_TRUE(RunUntilBoth([](const PaperRails& one) { return one.connections.size() == 1; }));
   for (const PaperRails* const one : rails) {
     EXPECT_EQ(one->connections[0].peer, b->options.self.id);
@@ -95,7 +94,7 @@ TEST_F(SideRailsTest, HearOfConnectionsThatComeAndGo) {
   ASSERT_TRUE(RunUntil({&a}, [&] { return rails[0]->gone > 0 && rails[1]->gone > 0; }));
 }
 
-TEST_F(SideRailsTest, GetAllMessagesAboutRails) {
+TEST_F(SideRailsTest, ReceiveAllSetupMessages) {
   ASSERT_TRUE(RunUntilBoth([](const PaperRails& one) { return one.connections.size() == 1; }));
   ASSERT_TRUE(RunUntil(both(), [&] { return b->up.size() == 1; }));
   const wire::RailSetup message{};
@@ -109,7 +108,7 @@ TEST_F(SideRailsTest, GetAllMessagesAboutRails) {
   EXPECT_EQ(rails[0]->setups[0], sizeof message);
 }
 
-TEST_F(SideRailsTest, HaveTurnsMemoryAndAWord) {
+TEST_F(SideRailsTest, GetTurnsMemoryAndStatus) {
   ASSERT_TRUE(RunUntil(both(), [&] { return a.up.size() == 1 && rails[0]->deadlines == 1; }));
   EXPECT_EQ(rails[1]->deadlines, 0);
   std::byte memory{};

@@ -1,5 +1,5 @@
-// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand
-// for two interfaces. Cables that can be cut lie between; what goes over which is counted.
+// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand for two interfaces.
+// The cables can be cut, and their bytes are counted.
 #include "daemon/fabric/tcp_fabric.h"
 
 #include <gmock/gmock.h>
@@ -40,14 +40,14 @@ bool HasTwoInterfaces() {
   return !error;
 }
 
-// Without a listener; unlikely to be taken before the test uses it.
+// An address without a listener; unlikely to be taken before the test uses it.
 std::string FreeAddress(const std::string& ip) {
   asio::io_context io;
   const Tcp::acceptor acceptor(io, {asio::ip::make_address(ip), 0});
   return ip + ":" + std::to_string(acceptor.local_endpoint().port());
 }
 
-// All tests in plain and over TLS.
+// All tests run plain and over TLS.
 class TcpFabricTest : public FabricTest, public testing::WithParamInterface<link::Security> {
  protected:
   void SetUp() override {
@@ -104,7 +104,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<link
   bool Until(const std::function<bool()>& condition) {
     return RunUntil({a.get(), b.get()}, condition);
   }
-  // Large enough that a cable can be pulled in the middle of it.
+  // Large enough to pull a cable in the middle of it.
   void BeginTransfer() {
     source = Pattern(24 * 1024 * 1024);
     target.assign(source.size(), std::byte{});
@@ -142,7 +142,7 @@ TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   }
 }
 
-TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
+TEST_P(TcpFabricTest, ContinuesWhenBothCablesAreCutAndOneIsRestored) {
   MakePair();
   BeginTransfer();
   ASSERT_TRUE(Carries(*cables[0]));
@@ -162,8 +162,8 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
 }
 
-// Why: both sides may list all addresses of each other; in the end there is one rail for each pair
-// of interfaces, and neither side was lost meanwhile.
+// Why: both sides may list all addresses of each other; in the end each pair of interfaces has one rail, and
+// neither side was lost meanwhile.
 TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   idle = true;
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
@@ -187,8 +187,8 @@ TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   EXPECT_EQ(a->up.size(), 1u);
 }
 
-// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting
-// out the grace period for them would help no one.
+// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting for the
+// grace period would be useless.
 TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
   const std::string address = a->address();
@@ -222,9 +222,9 @@ INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest,
                            return one.param == link::Security::kTls ? std::string("Tls") : "Plain";
                          });
 
-// Why: over TLS a stranger between two nodes cannot change a bit of a job; at worst it is slower.
-TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
-  if (GetParam() != link::Security::kTls) return;  // Without it nothing would be noticed.
+// Why: over TLS an attacker between two nodes cannot change a bit of a job; at worst it slows it down.
+TEST_P(TcpFabricTest, ResendsBytesThatWereChanged) {
+  if (GetParam() != link::Security::kTls) return;  // Without TLS this would not be detected.
   MakePair();
   BeginTransfer();
   for (const std::size_t which : {0u, 1u, 0u}) {
@@ -235,13 +235,13 @@ TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
-// Why: an operator who changes the key must not have to stop running jobs, nor fear for a cable
-// that is plugged in again meanwhile.
+// Why: an operator who changes the key must not have to stop running jobs, nor worry about a cable that is
+// plugged in again meanwhile.
 TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   MakePair();
   BeginTransfer();
   ASSERT_TRUE(Carries(*cables[0]));
-  a->fabric->SetKeys(KeysOf(8, 7));  // One after the other, as in practice.
+  a->fabric->SetKeys(KeysOf(8, 7));  // One node after the other, as in practice.
   cables[0]->PullOut();
   cables[0]->PlugIn();
   ASSERT_TRUE(Carries(*cables[1]));
@@ -254,11 +254,10 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
 }
 
-// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
-// must not notice.
-// How: either side is the first that no longer accepts it; a has been dialed, b dials.
-TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
-  // A rail that comes back is proved with the key that it finds then.
+// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job must not
+// notice. How: each side is the first to retire it; a was dialed, b dials.
+TEST_P(TcpFabricTest, ProvesRailsAgainWhenTheOldKeyIsRetired) {
+  // A rail that comes back is proved with the key of that moment.
   MakePair([](link::FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });
   std::uint8_t key = 7;
   for (const bool dialed_first : {true, false}) {
@@ -281,14 +280,14 @@ TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
 }
 
 // How: b never learns the new key.
-TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAgain) {
+TEST_P(TcpFabricTest, EndsRailsThatCannotBeProvedAgain) {
   MakePair([](link::FabricOptions& all) {
     all.new_proof_timeout_ns = 300'000'000;
     all.grace_period_ns = 100'000'000;
     all.reset_grace_ns = 100'000'000;
   });
   a->fabric->SetKeys(KeysOf(8));
-  EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have it.
+  EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have the new key.
   ASSERT_TRUE(Until([&] { return a->lost.size() == 1 && b->lost.size() == 1; }));
   EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer accepted"));
   ASSERT_TRUE(Until([&] { return HasDetail(*b, "does not hold this cluster's key"); }));
@@ -296,7 +295,7 @@ TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAgain) {
   ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));
 }
 
-TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
+TEST(TcpFabricAddressTest, NamesTheMissingInterface) {
   asio::io_context io;
   link::FabricOptions options;
   options.keys = KeysOf(1);

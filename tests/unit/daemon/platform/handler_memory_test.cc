@@ -1,4 +1,4 @@
-// A handler's memory goes to the next one that needs some.
+// A freed handler's memory is reused for the next one.
 #include "daemon/platform/handler_memory.h"
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace mlxcomm::platform::handler_memory_test {
 namespace {
 
-TEST(HandlerMemoryTest, GivesAgainWhatCameBack) {
+TEST(HandlerMemoryTest, ReusesFreedBlocks) {
   void* const first = HandlerMemory::Allocate(100);
   HandlerMemory::Free(first, 100);
   void* const second = HandlerMemory::Allocate(HandlerMemory::kBlockBytes);
@@ -18,7 +18,7 @@ TEST(HandlerMemoryTest, GivesAgainWhatCameBack) {
   HandlerMemory::Free(second, HandlerMemory::kBlockBytes);
 }
 
-TEST(HandlerMemoryTest, KeepsNeitherTooManyNorTooLong) {
+TEST(HandlerMemoryTest, KeepsNeitherTooManyNorTooLongBlocks) {
   std::vector<void*> blocks;
   for (std::size_t i = 0; i < 2 * HandlerMemory::kBlocksKept; ++i) {
     blocks.push_back(HandlerMemory::Allocate(8));
@@ -32,8 +32,8 @@ TEST(HandlerMemoryTest, KeepsNeitherTooManyNorTooLong) {
   HandlerMemory::Free(next, 8);
 }
 
-// Why: at a daemon's end, the thread that ends it drops the waiting handlers.
-TEST(HandlerMemoryTest, MayBeGivenBackByAnotherThread) {
+// Why: when a daemon stops, the stopping thread drops the waiting handlers.
+TEST(HandlerMemoryTest, MayBeFreedByAnotherThread) {
   void* block = nullptr;
   std::thread([&] { block = HandlerMemory::Allocate(8); }).join();
   HandlerMemory::Free(block, 8);

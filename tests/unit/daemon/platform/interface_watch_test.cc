@@ -1,5 +1,5 @@
-// Reports about interfaces that come and go; on Linux a cable is really pulled, in a network
-// namespace of the test's own.
+// Reports about interfaces that come and go; on Linux a virtual cable is really pulled, in the test's own
+// network namespace.
 #include "daemon/platform/interface_watch.h"
 
 #include <gmock/gmock.h>
@@ -29,13 +29,13 @@ NetworkInterface Interface(const std::string& name, bool running,
   return made;
 }
 
-TEST(InterfaceWatchTest, TellsWhoseCarrierIsLostAndWhoIsGone) {
+TEST(InterfaceWatchTest, ReportsLostCarriersAndRemovedInterfaces) {
   EXPECT_THAT(Compare({Interface("a", true), Interface("b", true), Interface("c", false)},
                       {Interface("a", false), Interface("c", false)}),
               ElementsAre(InterfaceChange{"a", Kind::kDown}, InterfaceChange{"b", Kind::kDown}));
 }
 
-TEST(InterfaceWatchTest, TellsWhoIsBackOrHasAnotherAddress) {
+TEST(InterfaceWatchTest, ReportsRestoredInterfacesAndNewAddresses) {
   EXPECT_THAT(Compare({Interface("a", false), Interface("b", true)},
                       {Interface("a", true), Interface("b", true, {"10.0.0.1"}),
                        Interface("c", true), Interface("d", false)}),
@@ -43,7 +43,7 @@ TEST(InterfaceWatchTest, TellsWhoIsBackOrHasAnotherAddress) {
                           InterfaceChange{"c", Kind::kUp}));
 }
 
-TEST(InterfaceWatchTest, TellsNothingWhereNothingHasChanged) {
+TEST(InterfaceWatchTest, ReportsNothingIfNothingHasChanged) {
   absl::StatusOr<InterfaceWatch> watch = InterfaceWatch::Create();
   ASSERT_TRUE(watch.ok()) << watch.status();
   EXPECT_THAT(watch->Read(), IsEmpty());
@@ -52,7 +52,7 @@ TEST(InterfaceWatchTest, TellsNothingWhereNothingHasChanged) {
 }
 
 #if defined(__linux__)
-// The next reported change; a minute is "never".
+// Returns the next reported change; gives up after a minute.
 std::vector<InterfaceChange> Next(InterfaceWatch& watch) {
   pollfd events = {watch.descriptor(), POLLIN, 0};
   for (int i = 0; i < 60 && ::poll(&events, 1, 1000) >= 0; ++i) {
@@ -70,8 +70,8 @@ bool IsReported(InterfaceWatch& watch, const InterfaceChange& expected) {
   }
 }
 
-// Why: the carrier goes when the cable is pulled at the other end, too.
-TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
+// Why: the carrier is also lost if the cable is pulled at the other end.
+TEST(InterfaceWatchTest, ReportsACableThatIsPulledAndPluggedIn) {
   if (!EnterOwnNetwork()) GTEST_SKIP() << "no namespaces here";
   if (!Shell("ip link add here type veth peer name there && ip link set here up")) {
     GTEST_SKIP() << "no virtual cables here (iproute2)";
@@ -80,7 +80,7 @@ TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
   ASSERT_TRUE(watch.ok()) << watch.status();
   const InterfaceChange up{"here", Kind::kUp};
   const InterfaceChange down{"here", Kind::kDown};
-  // The system reports a carrier with some delay; addresses come in between.
+  // The system reports a carrier with some delay; addresses appear in between.
   ASSERT_TRUE(Shell("ip link set there up"));
   ASSERT_TRUE(IsReported(*watch, up));
   ASSERT_TRUE(Shell("ip link set there down"));

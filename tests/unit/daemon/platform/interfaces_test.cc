@@ -1,4 +1,4 @@
-// The interface that a socket's own address lies on.
+// The interface of a socket's local address.
 #include "daemon/platform/interfaces.h"
 
 #include <arpa/inet.h>
@@ -50,9 +50,9 @@ TEST(InterfacesTest, ListsTheLoopbackAsRunningWithItsAddress) {
 }
 
 // Why: nodes of one host may have several rails over the one loopback interface.
-TEST(InterfacesTest, GivesTheAddressInPlaceOfALoopbackInterface) {
+TEST(InterfacesTest, ReturnsTheAddressInsteadOfALoopbackInterface) {
   EXPECT_EQ(*OfFour("127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(*OfFour("127.0.0.2"), "127.0.0.2");  // Not listed, but the loopback's.
+  EXPECT_EQ(*OfFour("127.0.0.2"), "127.0.0.2");  // Not listed, but a loopback address.
   EXPECT_EQ(*OfSix("::ffff:127.0.0.1"), "127.0.0.1");
 }
 
@@ -72,7 +72,7 @@ TEST(InterfacesTest, LetsTheScopeDecideForLinkLocalAddresses) {
   EXPECT_EQ(*OfSix("fe80::1", ::if_nametoindex(Loopback().c_str())), Loopback());
 }
 
-TEST(InterfacesTest, SaysWhenNoInterfaceHasTheAddress) {
+TEST(InterfacesTest, ReportsThatNoInterfaceHasTheAddress) {
   EXPECT_TRUE(absl::IsNotFound(OfFour("203.0.113.77").status()));
 }
 

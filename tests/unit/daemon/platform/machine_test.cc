@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-TEST(MachineTest, TellsTimeThatNeverGoesBack) {
+TEST(MachineTest, ReturnsTimeThatNeverGoesBack) {
   std::uint64_t last = MonotonicNow();
   for (int i = 0; i < 1000; ++i) {
     const std::uint64_t now = MonotonicNow();
@@ -34,7 +34,7 @@ TEST(MachineTest, HasMemoryAndAName) {
 }
 
 // Why: two working threads need two cores; neither must stay bound to one.
-TEST(MachineTest, LeavesACoreForAnotherAndMayUseAllOfThemAfterwards) {
+TEST(MachineTest, LeavesACoreAndMayUseAllOfThemAfterwards) {
   const std::uint32_t cores = queue::UsableCores();
   const std::uint32_t left = CurrentCore();
   LeaveCore(left);
@@ -51,8 +51,8 @@ TEST(MachineTest, NamesPlacesForFiles) {
 }
 
 #if defined(__linux__)
-#if !defined(__SANITIZE_THREAD__)  // It keeps private memory of its own for shared pages.
-// Why: status shows the daemon's own memory; clients' arenas are theirs.
+#if !defined(__SANITIZE_THREAD__)  // It keeps private memory for shared pages.
+// Why: status shows the daemon's own memory, without clients' arenas.
 TEST(MachineTest, CountsPrivateMemoryOnly) {
   const std::uint64_t before = OwnMemoryBytes();
   absl::StatusOr<SharedSegment> shared = SharedSegment::Create("test", 64 * kMiB);

@@ -1,5 +1,5 @@
-// Hellos go out on the intended interface and are received there alone; on Linux over cables in a
-// network namespace of the test's own, which come and go.
+// Hellos are sent and received on the intended interface only; on Linux over virtual cables in the test's own
+// network namespace, which come and go.
 #include "daemon/platform/multicast_socket.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using testing::HasSubstr;
 constexpr MulticastSocket::Address kGroup = {0xff, 0x02, 0, 0, 0,    0,    0,    0,
                                              0,    0,    0, 0, 0x4d, 0x4c, 0x58, 0x43};
 
-TEST(MulticastSocketTest, SaysOnWhichInterfaceThereIsNone) {
+TEST(MulticastSocketTest, NamesAMissingInterface) {
   const auto socket = MulticastSocket::Open({"no-such0", 4'000'000, {}, kGroup, 7470});
   ASSERT_FALSE(socket.ok());
   EXPECT_TRUE(absl::IsUnavailable(socket.status())) << socket.status();
@@ -35,12 +35,12 @@ TEST(MulticastSocketTest, SaysOnWhichInterfaceThereIsNone) {
 }
 
 #if defined(__linux__)
-// Cables whose two ends are both here: "NAME-l" and "NAME-r".
+// Cables with both ends here: "NAME-l" and "NAME-r".
 class MulticastSocketOnCablesTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!EnterOwnNetwork()) GTEST_SKIP() << "no namespaces here";
-    // An address is usable at once, without duplicate address detection.
+    // Addresses are usable at once, without duplicate address detection.
     if (!WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", "0") || !Plug("one") ||
         !Plug("two")) {
       GTEST_SKIP() << "no virtual cables here (iproute2)";
@@ -66,7 +66,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     }
     return std::nullopt;
   }
-  // Tries again while the address is not ready.
+  // Retries while the address is not ready.
   static absl::StatusOr<MulticastSocket> OpenOn(const std::string& interface) {
     const auto place = PlaceOf(interface);
     if (!place.has_value()) return absl::NotFoundError(interface + " has no address");
@@ -80,7 +80,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     } while (!sent.ok() && MonotonicNow() < deadline && (std::this_thread::yield(), true));
     return sent;
   }
-  // The next datagram of this interface.
+  // Returns the next datagram of this interface.
   static std::string Hear(const MulticastSocket& socket, MulticastSocket::Address* from = nullptr) {
     std::array<std::uint8_t, 8> bytes{};
     pollfd events = {socket.descriptor(), POLLIN, 0};
@@ -97,8 +97,8 @@ class MulticastSocketOnCablesTest : public testing::Test {
   }
 };
 
-// Why: a flood of them would keep a daemon busy with reading.
-TEST_F(MulticastSocketOnCablesTest, ReceivesOnlyTheSizeAndBeginningThatItAsksFor) {
+// Why: a flood of them would keep a daemon busy reading.
+TEST_F(MulticastSocketOnCablesTest, ReceivesOnlyTheRequestedSizeAndBeginning) {
   auto place = PlaceOf("one-r");
   ASSERT_TRUE(place.has_value());
   place->bytes = 12;
@@ -110,11 +110,11 @@ TEST_F(MulticastSocketOnCablesTest, ReceivesOnlyTheSizeAndBeginningThatItAsksFor
     ASSERT_TRUE(Say(*left, text).ok());
   }
   ASSERT_TRUE(Say(*left, "mlxcomm1abcd").ok());
-  EXPECT_EQ(Hear(*right), "mlxcomm1");  // As much as the test reads of it.
+  EXPECT_EQ(Hear(*right), "mlxcomm1");  // The test reads only this much.
   EXPECT_EQ(right->CountUnread(), 5u);
 }
 
-TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
+TEST_F(MulticastSocketOnCablesTest, ReachesTheOtherEndAndNothingElse) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r"), other = OpenOn("two-l"),
              far = OpenOn("two-r");
   for (const auto* const socket : {&left, &right, &other, &far}) {
@@ -124,16 +124,16 @@ TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
   MulticastSocket::Address from{};
   EXPECT_EQ(Hear(*right, &from), "hello");
   EXPECT_EQ(from, PlaceOf("one-l")->source);
-  // Anything else would have come before this.
+  // Any other datagram would have arrived before this one.
   ASSERT_TRUE(Say(*other, "there").ok());
   EXPECT_EQ(Hear(*far), "there");
-  EXPECT_TRUE(IsQuiet(*left));  // Not even itself.
+  EXPECT_TRUE(IsQuiet(*left));  // Not even the sender receives it.
   EXPECT_TRUE(IsQuiet(*right));
   EXPECT_TRUE(IsQuiet(*other));
 }
 
 // Why: a datagram longer than a hello must be recognized.
-TEST_F(MulticastSocketOnCablesTest, TakesAsMuchOfALongOneAsThereIsRoomFor) {
+TEST_F(MulticastSocketOnCablesTest, TruncatesALongDatagram) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r");
   ASSERT_TRUE(left.ok() && right.ok());
   ASSERT_TRUE(Say(*left, "longer than eight").ok());
@@ -151,7 +151,7 @@ TEST_F(MulticastSocketOnCablesTest, SharesItsPort) {
   EXPECT_EQ(Hear(*also), "both");
 }
 
-TEST_F(MulticastSocketOnCablesTest, SaysThatItsInterfaceIsGoneAndIsOpenedAnewWhenItIsBack) {
+TEST_F(MulticastSocketOnCablesTest, ReportsAMissingInterfaceAndReopensWhenItIsBack) {
   auto left = OpenOn("one-l");
   ASSERT_TRUE(left.ok());
   const auto other = OpenOn("two-l"), far = OpenOn("two-r");

@@ -1,4 +1,4 @@
-// A descriptor that shows a process's end.
+// A descriptor that reports a process's exit.
 #include "daemon/platform/process_exit.h"
 
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@ bool IsReadable(int descriptor, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1 && (waited.revents & POLLIN) != 0;
 }
 
-// For a child that waits to be killed.
+// Runs in a child that waits to be killed.
 bool Wait() {
   for (;;) ::pause();
 }
 
-TEST(ProcessExitTest, TellsOfAKilledProcess) {
+TEST(ProcessExitTest, ReportsAKilledProcess) {
   ForkedChild child(Wait);
   ASSERT_GT(child.pid(), 0);
   const ProcessExit exit = ProcessExit::Watch(child.pid());
@@ -34,9 +34,9 @@ TEST(ProcessExitTest, TellsOfAKilledProcess) {
   EXPECT_TRUE(IsReadable(exit.descriptor(), kNeverMs));
 }
 
-// Why: a process may have several sessions, and ends them in any order. macOS watches the process
-// once; one session's end must not make the others deaf.
-TEST(ProcessExitTest, TellsAllWhoWatchTheSameProcess) {
+// Why: a process may have several sessions, and ends them in any order. macOS watches the process once; the
+// end of one session must not stop the notification of the others.
+TEST(ProcessExitTest, NotifiesAllWatchersOfOneProcess) {
   ForkedChild child(Wait);
   const ProcessExit first = ProcessExit::Watch(child.pid());
   {
@@ -52,17 +52,17 @@ TEST(ProcessExitTest, TellsAllWhoWatchTheSameProcess) {
   EXPECT_TRUE(IsReadable(last.descriptor(), kNeverMs));
 }
 
-// Why: clients that connect again and again must not leave a descriptor in the daemon each time.
-TEST(ProcessExitTest, GivesItsDescriptorsBackWhileTheProcessLives) {
+// Why: clients that connect again and again must not leak a descriptor each time.
+TEST(ProcessExitTest, ClosesItsDescriptorsWhileTheProcessLives) {
   ForkedChild child(Wait);
-  ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());  // The shared objects exist then.
+  ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());  // Creates the shared objects.
   const std::uint64_t before = OpenFiles();
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());
   EXPECT_EQ(OpenFiles(), before);
   ASSERT_TRUE(child.Kill());
 }
 
-TEST(ProcessExitTest, SaysThatAProcessHasGoneAlready) {
+TEST(ProcessExitTest, ReportsThatAProcessHasAlreadyExited) {
   ForkedChild child(Wait);
   const pid_t pid = child.pid();
   ASSERT_TRUE(child.Kill());
@@ -72,7 +72,7 @@ TEST(ProcessExitTest, SaysThatAProcessHasGoneAlready) {
   EXPECT_EQ(errno, ESRCH);
 }
 
-TEST(ProcessExitTest, WatchesNobodyWhereTheSystemNamesNobody) {
+TEST(ProcessExitTest, RefusesToWatchAnUnknownProcess) {
   errno = 0;
   EXPECT_FALSE(ProcessExit::Watch(0).valid());
   EXPECT_EQ(errno, EINVAL);

@@ -36,7 +36,7 @@ TEST(SharedMemoryTest, SharesItsPagesThroughTheDescriptor) {
   ::munmap(other, segment->bytes());
 }
 
-// Why: a side that could shorten it could make the other side fault.
+// Why: a side that could shrink it could make the other side fault.
 TEST(SharedMemoryTest, NeverChangesItsSize) {
   const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", 1 << 16);
   ASSERT_TRUE(segment.ok()) << segment.status();
@@ -56,7 +56,7 @@ TEST(SharedMemoryTest, CostsNothingUntilItIsTouched) {
   EXPECT_LT(facts.st_blocks, (std::int64_t{4} << 20) / 512);
 }
 
-TEST(SharedMemoryTest, RefusesSizesThatCannotBe) {
+TEST(SharedMemoryTest, RefusesInvalidSizes) {
   EXPECT_EQ(SharedSegment::Create("test", 0).status().code(), absl::StatusCode::kResourceExhausted);
   for (const std::uint64_t bytes : {~std::uint64_t{0}, std::uint64_t{1} << 63}) {
     EXPECT_EQ(SharedSegment::Create("test", bytes).status().code(),

@@ -1,4 +1,4 @@
-// What the system knows of users, checked against what it always knows.
+// Users and groups, checked against those that every system has.
 #include "daemon/platform/user_account.h"
 
 #include <grp.h>
@@ -25,7 +25,7 @@ TEST(UserAccountTest, FindsAGroupByItsName) {
   EXPECT_EQ(*found, 0u);
 }
 
-TEST(UserAccountTest, SaysWhatThereIsNot) {
+TEST(UserAccountTest, ReportsUnknownUsersAndGroups) {
   EXPECT_EQ(FindAccount(4'000'000'123u).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(FindGroup("no-such-group-here").status().code(), absl::StatusCode::kNotFound);
 }

@@ -14,14 +14,14 @@ bool IsReadable(const Wakeup& wakeup, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1;
 }
 
-TEST(WakeupTest, IsHeardOnceHoweverOftenItRings) {
+TEST(WakeupTest, WakesOnceHoweverOftenItRings) {
   Wakeup wakeup;
   EXPECT_FALSE(IsReadable(wakeup, 0));
   for (int i = 0; i < 100'000; ++i) wakeup.Ring();  // More than a pipe holds.
   EXPECT_TRUE(IsReadable(wakeup, 0));
   wakeup.Drain();
   EXPECT_FALSE(IsReadable(wakeup, 0));
-  wakeup.Drain();  // Nothing there: does not wait.
+  wakeup.Drain();  // Empty: does not block.
 }
 
 TEST(WakeupTest, WakesAnotherThread) {

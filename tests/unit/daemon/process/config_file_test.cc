@@ -52,7 +52,7 @@ TEST(ParseConfigTest, FillsInDefaults) {
   EXPECT_EQ(config->clients().users(), v1::ClientConfig::BY_NAME);
 }
 
-TEST(ParseConfigTest, TakesLimitsForUsers) {
+TEST(ParseConfigTest, AcceptsLimitsForUsers) {
   EXPECT_TRUE(ParseConfig("clients { all_users: false users: SHARED operators_group: \"staff\" "
                           "clients_per_user_max: 4 operations_max: 64 }",
                           "f")
@@ -65,15 +65,15 @@ TEST(ParseConfigTest, TakesLimitsForUsers) {
   EXPECT_THAT(MistakeIn("clients { users: BY_FACE }"), HasSubstr("BY_FACE"));
 }
 
-TEST(ParseConfigTest, TellsThePlaceOfAMistakeInTheText) {
+TEST(ParseConfigTest, ReportsTheLocationOfASyntaxError) {
   EXPECT_THAT(MistakeIn("cluster: \"a\"\nspeed: 1\n"), HasSubstr("f:2:"));
   EXPECT_THAT(MistakeIn("cluster: \"a\"\nspeed: 1\n"), HasSubstr("speed"));
   EXPECT_THAT(MistakeIn("drain_timeout_ms: \"long\"\n"), HasSubstr("f:1:19: "));
-  EXPECT_THAT(MistakeIn("\nlog { level: LOUD }\n"), HasSubstr("f:2:"));  // The place after it.
+  EXPECT_THAT(MistakeIn("\nlog { level: LOUD }\n"), HasSubstr("f:2:"));  // After the value.
   EXPECT_THAT(MistakeIn("clients {\n"), HasSubstr("f:2:1: "));
 }
 
-TEST(ParseConfigTest, TellsThePlaceAndTheBoundsOfAValue) {
+TEST(ParseConfigTest, ReportsTheLocationAndTheBoundsOfAValue) {
   EXPECT_EQ(MistakeIn("\nclients {\n  clients_max: 5000\n}\n"),
             "f:3:3: clients_max: expected 1 to 4096, got 5000");
   EXPECT_EQ(MistakeIn("rdma { messages: 3 }"), "f:1:8: messages: expected 0, or 4 to 1024, got 3");
@@ -87,7 +87,7 @@ TEST(ParseConfigTest, TellsThePlaceAndTheBoundsOfAValue) {
             "f:1:37: reconnect_delay_max_ms: expected 500 to 600000, got 499");
 }
 
-TEST(ParseConfigTest, TakesWhatItHasRead) {
+TEST(ParseConfigTest, KeepsTheValuesOfTheText) {
   const auto config = ParseConfig(
       "peers { key_file: \"k\" connect: \"[fe80::1%en2]:7470\" security: TLS } "
       "clients { clients_max: 7 } metrics { listen: \"127.0.0.1:0\" } rdma { messages: 0 }",
@@ -100,13 +100,13 @@ TEST(ParseConfigTest, TakesWhatItHasRead) {
   EXPECT_EQ(again->SerializeAsString(), config->SerializeAsString());
 }
 
-TEST(ParseConfigTest, TellsAllMistakesAtOnce) {
+TEST(ParseConfigTest, ReportsAllErrorsAtOnce) {
   EXPECT_EQ(MistakeIn("clients { clients_max: 0\n hello_timeout_ms: 1 }"),
             "f:1:11: clients_max: expected 1 to 4096, got 0\n"
             "f:2:2: hello_timeout_ms: expected 10 to 60000, got 1");
 }
 
-TEST(ParseConfigTest, TakesNamesThatAreText) {
+TEST(ParseConfigTest, AcceptsNamesThatAreText) {
   EXPECT_TRUE(ParseConfig("node_name: \"caf\\303\\251\"", "f").ok());
   EXPECT_TRUE(ParseConfig("cluster: \"" + std::string(63, 'c') + "\"", "f").ok());
   for (const std::string& bad : {std::string(), std::string(64, 'c'), std::string("a\\nb"),
@@ -116,8 +116,8 @@ TEST(ParseConfigTest, TakesNamesThatAreText) {
   }
 }
 
-// Why: launch --nodes takes a list and ranges, so some names could never be given to it.
-TEST(ParseConfigTest, RefusesNodeNamesThatCommandsCouldNotGive) {
+// Why: launch --nodes takes lists and ranges, so it could not name some nodes.
+TEST(ParseConfigTest, RefusesNodeNamesThatCommandsCouldNotName) {
   EXPECT_THAT(MistakeIn("node_name: \"a b/c\""),
               HasSubstr("f:1:1: node_name: \"a b/c\" has a space or one of"));
   EXPECT_TRUE(ParseConfig("node_name: \"Mac-Studio.local_2\"", "f").ok());
@@ -130,7 +130,7 @@ TEST(ParseConfigTest, SuggestsTheFieldThatWasMeant) {
             "f:1:7: unknown field \"colour\"; mlxcommd --print-config lists all fields");
 }
 
-TEST(ParseConfigTest, TakesAddressesWithPorts) {
+TEST(ParseConfigTest, AcceptsAddressesWithPorts) {
   const std::string key = "key_file: \"k\" ";
   for (const char* const good :
        {"127.0.0.1:0", "127.0.0.1:7470", "[::1]:7470", "[fe80::1%en2]:1"}) {
@@ -154,7 +154,7 @@ TEST(ParseConfigTest, TakesAddressesWithPorts) {
 }
 
 // Why: every interface has such addresses, so the interface must be named.
-TEST(ParseConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
+TEST(ParseConfigTest, RequiresTheInterfaceOfALinkLocalAddress) {
   for (const std::string field : {"listen", "connect"}) {
     const auto text = [&](const std::string& address) {
       return "peers { key_file: \"k\" " + field + ": \"" + address + "\" }";
@@ -174,11 +174,11 @@ TEST(ParseConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
   }
 }
 
-TEST(ParseConfigTest, NeedsAKeyAsSoonAsThereArePeers) {
+TEST(ParseConfigTest, RequiresAKeyIfThereArePeers) {
   EXPECT_THAT(MistakeIn("peers {\n  listen: \"127.0.0.1:1\"\n}"), HasSubstr("f:2:3: key_file"));
 }
 
-TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
+TEST(ParseConfigTest, AcceptsALoopbackAddressForMetrics) {
   for (const char* const good : {"127.0.0.1:9477", "127.1.2.3:0", "[::1]:9477"}) {
     EXPECT_TRUE(ParseConfig("metrics { listen: \"" + std::string(good) + "\" }", "f").ok()) << good;
   }
@@ -197,7 +197,7 @@ TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
   EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
 }
 
-TEST(ParseConfigTest, ExamplesAreFine) {
+TEST(ParseConfigTest, ExamplesAreValid) {
   int count = 0;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(MLXCOMM_CONFIG_FOLDER "/examples")) {
@@ -220,7 +220,7 @@ TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
                 ": others may read or write it; fix it with: chmod 600 " + key);
 }
 
-TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
+TEST_F(ConfigFileTest, RefusesWhatIsNotAFile) {
   const auto mistake = [](const std::string& path) {
     return std::string(ReadConfigFile(path, "").status().message());
   };
@@ -250,26 +250,26 @@ TEST(ParseConfigTest, RefusesASocketPathThatDependsOnTheWorkingDirectory) {
                         "\"here/mlxcommd.sock\""));
 }
 
-// Why: what a template left empty meant the usual place.
+// Why: a field that a template left empty meant the default path.
 TEST(ParseConfigTest, RefusesASocketPathThatIsEmpty) {
   EXPECT_THAT(MistakeIn("socket_path: \"\""),
               HasSubstr("f:1:1: socket_path: expected a path that begins with /, got \"\""));
 }
 
 // Why: a machine that has joined needs no further statement of its cluster.
-TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
+TEST_F(ConfigFileTest, UsesTheNameInTheKeyFile) {
   const std::string key = Write("key", "cluster studio 2\n" + key_ + "\n");
   const std::string peers = "peers { listen: \"127.0.0.1:0\" key_file: \"" + key + "\" }";
   EXPECT_EQ(ReadConfigFile(Write("c", peers, 0644))->cluster(), "studio 2");
   EXPECT_EQ(ReadConfigFile(Write("c", peers + "cluster: \"own\"", 0644))->cluster(), "own");
 }
 
-TEST_F(ConfigFileTest, FindsTheKeyWhereMlxcommctlPutsIt) {
+TEST_F(ConfigFileTest, FindsTheKeyInItsDefaultPlace) {
   const std::string place = folder_ + "/key-place";
   const std::string path = Write("c", "peers { listen: \"127.0.0.1:0\" }", 0644);
   EXPECT_THAT(WhyNot(path, place), HasSubstr("key_file: required if there are peers"));
   Write("key-place", "cluster studio\n" + key_);
-  for (const std::string& file : {path, std::string()}) {  // Without a file as well.
+  for (const std::string& file : {path, std::string()}) {  // Also without a file.
     const auto config = ReadConfigFile(file, place);
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->peers().key_file(), place);
@@ -282,7 +282,7 @@ TEST_F(ConfigFileTest, FindsTheKeyWhereMlxcommctlPutsIt) {
   EXPECT_THAT(WhyNot(path, place), HasSubstr("chmod 600 " + place));
 }
 
-TEST(ParseConfigTest, TakesWhereNeighboursAreLookedFor) {
+TEST(ParseConfigTest, AcceptsDiscoverySettings) {
   const auto defaults = ParseConfig("", "f");
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   EXPECT_EQ(defaults->discovery().port(), 7470u);
@@ -296,7 +296,7 @@ TEST(ParseConfigTest, TakesWhereNeighboursAreLookedFor) {
   EXPECT_EQ(config->discovery().interfaces(1), "br-?0");
 }
 
-TEST(ParseConfigTest, SaysWhatIsWrongWithWhereNeighboursAreLookedFor) {
+TEST(ParseConfigTest, ReportsErrorsInDiscoverySettings) {
   for (const char* const port : {"0", "65536", "4294967295"}) {
     EXPECT_THAT(MistakeIn("discovery {\n port: " + std::string(port) + "\n}"),
                 HasSubstr("f:2:2: port: expected 1 to 65535, got " + std::string(port)));
@@ -309,7 +309,7 @@ TEST(ParseConfigTest, SaysWhatIsWrongWithWhereNeighboursAreLookedFor) {
   }
 }
 
-TEST(ParseConfigTest, TakesASecurityForAllAndForAnInterface) {
+TEST(ParseConfigTest, AcceptsASecurityForAllAndForAnInterface) {
   const auto config = ParseConfig(
       "peers { security: TLS interface_security { interface: \"en0\" security: PLAIN } }", "f");
   ASSERT_TRUE(config.ok()) << config.status();
@@ -329,19 +329,19 @@ TEST_F(ConfigFileTest, KeepsTheNodesIdentity) {
   ASSERT_EQ(::stat((state + "/node-id").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
   EXPECT_EQ(*ReadOrMakeNodeId(state), *first);
-  // Nothing is left beside it.
+  // No temporary file remains.
   const std::filesystem::directory_iterator entries(state);
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
   EXPECT_NE(*ReadOrMakeNodeId(folder_ + "/c"), *first);
 }
 
-TEST_F(ConfigFileTest, RefusesAnIdentityThatIsNone) {
+TEST_F(ConfigFileTest, RefusesAnInvalidIdentity) {
   Write("node-id", "not hexadecimal");
   EXPECT_THAT(std::string(ReadOrMakeNodeId(folder_).status().message()), HasSubstr("remove it"));
 }
 
-// Why: a user who may write there can give this node another identity, or none.
-TEST_F(ConfigFileTest, KeepsNoIdentityWhereEveryUserMayWrite) {
+// Why: a user who may write there can give this node another identity, or remove it.
+TEST_F(ConfigFileTest, KeepsNoIdentityInAFolderThatOthersMayWriteTo) {
   const std::string state = folder_ + "/open";
   ASSERT_TRUE(ReadOrMakeNodeId(state).ok());
   ASSERT_EQ(::chmod(state.c_str(), 0777), 0);
@@ -349,13 +349,13 @@ TEST_F(ConfigFileTest, KeepsNoIdentityWhereEveryUserMayWrite) {
               AllOf(HasSubstr(state), HasSubstr("chmod o-w")));
   ASSERT_EQ(::chmod(state.c_str(), 0755), 0);
   EXPECT_TRUE(ReadOrMakeNodeId(state).ok());
-  if (::geteuid() != 0) return;  // Nobody else can give it away.
+  if (::geteuid() != 0) return;  // Only root can give it away.
   ASSERT_EQ(::chown(state.c_str(), 61001, 61001), 0);
   EXPECT_THAT(std::string(ReadOrMakeNodeId(state).status().message()),
               HasSubstr("belongs to user 61001"));
 }
 
-TEST_F(ConfigFileTest, SaysWhereTheIdentityCannotBeWritten) {
+TEST_F(ConfigFileTest, ReportsWhereTheIdentityCannotBeWritten) {
   const std::string blocked = Write("file", "") + "/state";
   EXPECT_THAT(std::string(ReadOrMakeNodeId(blocked).status().message()),
               HasSubstr("set state_directory"));

@@ -17,7 +17,7 @@ std::uint64_t Written(LogLimit& limit, const std::string& line, int times, std::
   return written;
 }
 
-TEST(LogLimitTest, WritesSoMuchAtOnceAndSoMuchASecond) {
+TEST(LogLimitTest, LimitsBurstAndRate) {
   LogLimit limit;
   const std::string line = "library: " + kTail;
   const std::uint64_t at_once = Written(limit, line, 10'000, kSecond);
@@ -28,11 +28,11 @@ TEST(LogLimitTest, WritesSoMuchAtOnceAndSoMuchASecond) {
     later += Written(limit, line, 100, static_cast<std::uint64_t>(second) * kSecond);
   }
   EXPECT_GT(later,
-            1000 * LogLimit::kBytesPerSecond / 4);  // That lines were left out takes the rest.
+            1000 * LogLimit::kBytesPerSecond / 4);  // The reports of omitted lines take the rest.
   EXPECT_LE(later, 1000 * LogLimit::kBytesPerSecond + line.size());
 }
 
-TEST(LogLimitTest, SaysHowManyLinesItHasLeftOut) {
+TEST(LogLimitTest, ReportsHowManyLinesWereOmitted) {
   LogLimit limit;
   const std::string line = "library: " + kTail;
   std::uint64_t left_out = 0;
@@ -44,8 +44,8 @@ TEST(LogLimitTest, SaysHowManyLinesItHasLeftOut) {
   EXPECT_EQ(limit.Take(line, 100 * kSecond).left_out, 0U);
 }
 
-// Why: who fills the log must not take the lines of others from it.
-TEST(LogLimitTest, LimitsEachUserAndNodeAlone) {
+// Why: a source that floods the log must not crowd out others' lines.
+TEST(LogLimitTest, LimitsEachUserAndNodeSeparately) {
   for (const std::string who : {"user ann", "node a-1"}) {
     const std::string other = who.substr(0, 5) + "bob";
     LogLimit limit;
@@ -58,7 +58,7 @@ TEST(LogLimitTest, LimitsEachUserAndNodeAlone) {
 }
 
 // Why: the second word is not this program's: each could be a new one.
-TEST(LogLimitTest, IsOneLimitForAllOtherLinesOfAFirstWord) {
+TEST(LogLimitTest, LimitsAllOtherLinesByTheirFirstWord) {
   LogLimit limit;
   std::uint64_t written = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -67,18 +67,18 @@ TEST(LogLimitTest, IsOneLimitForAllOtherLinesOfAFirstWord) {
   EXPECT_LT(written, LogLimit::kBytesAtOnce + 200);
 }
 
-TEST(LogLimitTest, MakesOneSourceOfThoseBeyondItsPlaces) {
+TEST(LogLimitTest, SharesOneLimitBeyondItsSources) {
   LogLimit limit;
   std::uint64_t written = 0;
   const auto line = [](int user) { return "user " + std::to_string(user) + ": " + kTail; };
   for (int user = 0; user < 10'000; ++user) written += Written(limit, line(user), 1, kSecond);
   EXPECT_LT(written, LogLimit::kBytesAtOnce + (LogLimit::kSourcesMax + 2) * line(10'000).size());
-  // Once they have been quiet for long enough, others have their places.
+  // Once they have been quiet for long enough, others get their places.
   Written(limit, line(20'000), 10'000, 1000 * kSecond);
   EXPECT_TRUE(limit.Take(line(20'001), 1000 * kSecond).writes);
 }
 
-TEST(LogLimitTest, TakesLinesOfAnyForm) {
+TEST(LogLimitTest, AcceptsLinesOfAnyForm) {
   LogLimit limit;
   for (const char* line : {"", " ", "user", "user ", "user  x", "node:", "\xff"}) {
     EXPECT_TRUE(limit.Take(line, kSecond).writes) << line;

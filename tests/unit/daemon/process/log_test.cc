@@ -57,8 +57,8 @@ TEST_F(LogTest, CommandLineLevelOverridesTheConfigurations) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud"));
 }
 
-// Why: anybody can send what libprotobuf complains about, and it would print that on standard error.
-TEST_F(LogTest, HasTheMessagesOfLibraries) {
+// Why: any process can send what libprotobuf complains about on standard error.
+TEST_F(LogTest, IncludesMessagesOfLibraries) {
   ASSERT_TRUE(Log::Open(config_, "").ok());
   testing::internal::CaptureStderr();
   EXPECT_FALSE(v1::FlightRecordRequest().ParseFromString("\x0a\x01\xff"));
@@ -67,7 +67,7 @@ TEST_F(LogTest, HasTheMessagesOfLibraries) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("UTF-8"));
 }
 
-TEST_F(LogTest, SaysWhatItHasLeftOutOfAFlood) {
+TEST_F(LogTest, ReportsOmittedLinesOfAFlood) {
   ASSERT_TRUE(Log::Open(config_, "debug").ok());
   for (int i = 0; i < 1000; ++i) spdlog::warn("user ann: refused {}", std::string(200, 'x'));
   EXPECT_LT(TextOf(config_.file()).size(), 40'000U);
@@ -77,13 +77,13 @@ TEST_F(LogTest, SaysWhatItHasLeftOutOfAFlood) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("user bob: refused"));
 }
 
-// Why: log rotation moves the file aside and asks for a new one. Others log meanwhile, and no line
-// may be lost or torn.
-TEST_F(LogTest, GoesOnInANewFileWhenTheOldOneIsMovedAside) {
+// Why: log rotation moves the file aside and asks for a new one. Other threads log meanwhile, and no line may
+// be lost or torn.
+TEST_F(LogTest, ContinuesInANewFileAfterRotation) {
   constexpr int kLines = 2000;
   auto log = Log::Open(config_, "debug");
   ASSERT_TRUE(log.ok());
-  std::thread writer([] {  // At a level that has no limit.
+  std::thread writer([] {  // At a level without a limit.
     for (int i = 0; i < kLines; ++i) spdlog::debug("line {} ends", i);
   });
   std::string all;
@@ -101,8 +101,8 @@ TEST_F(LogTest, GoesOnInANewFileWhenTheOldOneIsMovedAside) {
   }
 }
 
-// How: the folder is replaced by a file, so that no log can be made in it.
-TEST_F(LogTest, StaysInTheOldFileWhenThereCannotBeANewOne) {
+// How: a file replaces the folder, so that no log can be created in it.
+TEST_F(LogTest, StaysInTheOldFileIfANewOneCannotBeCreated) {
   auto log = Log::Open(config_, "");
   ASSERT_TRUE(log.ok());
   std::filesystem::rename(folder_ + "/logs", folder_ + "/old");
@@ -112,7 +112,7 @@ TEST_F(LogTest, StaysInTheOldFileWhenThereCannotBeANewOne) {
   EXPECT_THAT(TextOf(folder_ + "/old/daemon.log"), HasSubstr("still here"));
 }
 
-TEST_F(LogTest, SaysWhichFileItCannotWrite) {
+TEST_F(LogTest, NamesTheFileThatItCannotWrite) {
   std::ofstream(folder_ + "/logs") << "in the way";
   const auto log = Log::Open(config_, "");
   ASSERT_FALSE(log.ok());

@@ -21,14 +21,14 @@ std::optional<int> Parse(std::vector<std::string> words, Options& options) {
   return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), options);
 }
 
-TEST(OptionsTest, AreEmptyWhereNothingIsSaid) {
+TEST(OptionsTest, AreEmptyWithoutArguments) {
   Options options;
   EXPECT_EQ(Parse({}, options), std::nullopt);
   EXPECT_EQ(options.config_file + options.socket_path + options.log_level, "");
   EXPECT_FALSE(options.is_private || options.check_config);
 }
 
-TEST(OptionsTest, TakeEveryWord) {
+TEST(OptionsTest, AcceptEveryOption) {
   Options options;
   EXPECT_EQ(Parse({"--config", "c", "--socket", "/s", "--log-level", "debug", "--private",
                    "--check-config"},
@@ -40,8 +40,8 @@ TEST(OptionsTest, TakeEveryWord) {
   EXPECT_TRUE(options.is_private && options.check_config);
 }
 
-// Why: an empty variable of a script meant the usual socket, and a path of no folder another file in each
-// working directory. The configuration's is refused with the same words.
+// Why: an empty variable of a script meant the default socket, and a relative path another file in each
+// working directory. The configuration's path is refused with the same message.
 TEST(OptionsTest, RefuseASocketPathThatTheConfigurationMayNotHave) {
   for (const auto& [path, expected] :
        {std::pair<std::string, std::string>("", "expected a path that begins with /, got \"\""),
@@ -55,7 +55,7 @@ TEST(OptionsTest, RefuseASocketPathThatTheConfigurationMayNotHave) {
   }
 }
 
-TEST(OptionsTest, TakeASideOfSchedulingFromTheWordsOrElseTheEnvironment) {
+TEST(OptionsTest, TakeSchedulingFromTheArgumentsOrTheEnvironment) {
   Options none;
   EXPECT_EQ(Parse({}, none), std::nullopt);
   EXPECT_EQ(none.scheduling, std::nullopt);
@@ -67,16 +67,15 @@ TEST(OptionsTest, TakeASideOfSchedulingFromTheWordsOrElseTheEnvironment) {
   EXPECT_EQ(named.scheduling, queue::Scheduling::kFewCores);
   EXPECT_EQ(Parse({"--scheduling", "auto"}, named), std::nullopt);
   EXPECT_EQ(named.scheduling, queue::Scheduling::kAuto);
-  // Why: with a misspelt name one would measure, or try, the wrong side.
+  // Why: with a misspelt name one would measure, or test, the wrong side.
   ASSERT_EQ(::setenv("MLXCOMM_SCHEDULING", "all_cores", 1), 0);
   EXPECT_EQ(Parse({}, named), static_cast<int>(ExitCode::kUsage));
   ::unsetenv("MLXCOMM_SCHEDULING");
   EXPECT_EQ(Parse({"--scheduling", "all_cores"}, named), static_cast<int>(ExitCode::kUsage));
 }
 
-// Why: launchd restarts programs that end with another code than 0, and a wrong configuration stays
-// wrong.
-TEST(OptionsTest, HaveLaunchdToldOfNoFailureThatANewStartDoesNotMend) {
+// Why: launchd restarts programs after any exit code but 0, and a wrong configuration stays wrong.
+TEST(OptionsTest, ExitWithZeroUnderLaunchdIfARestartWouldNotHelp) {
   Options options;
   EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 2);
   EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 3);
@@ -86,7 +85,7 @@ TEST(OptionsTest, HaveLaunchdToldOfNoFailureThatANewStartDoesNotMend) {
   EXPECT_EQ(ExitCodeFor(options, ExitCode::kStartup), 1);
 }
 
-TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
+TEST(OptionsTest, EndTheProcessAfterHelpAndErrors) {
   const int usage = static_cast<int>(ExitCode::kUsage);
   Options options;
   EXPECT_EQ(Parse({"--help"}, options), 0);

@@ -1,5 +1,5 @@
-// A field of the configuration is defined once, as a row in config.proto: its bounds are kept, and
-// the annotated file shows what the daemon uses.
+// A field of the configuration is defined once, as a row in config.proto: its bounds are checked, and the
+// annotated file shows the values that the daemon uses.
 #include "daemon/process/settings.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ TEST(SettingsTest, DefaultsAreWithinTheirBounds) {
   EXPECT_THAT(Mistakes(v1::RdmaConfig()), IsEmpty());
 }
 
-TEST(SettingsTest, BoundsAreKeptAndSaid) {
+TEST(SettingsTest, BoundsAreCheckedAndReported) {
   v1::DiscoveryConfig discovery;
   discovery.set_port(65535);
   EXPECT_THAT(Mistakes(discovery), IsEmpty());
@@ -67,7 +67,7 @@ TEST(SettingsTest, BoundsAreKeptAndSaid) {
   EXPECT_THAT(Mistakes(discovery), ElementsAre("port: expected 1 to 65535, got 0"));
 }
 
-TEST(SettingsTest, ZeroMayStandForADefaultAndMultiplesAreAskedFor) {
+TEST(SettingsTest, ZeroMayMeanTheDefaultAndMultiplesMayBeRequired) {
   v1::RdmaConfig rdma;
   rdma.set_message_bytes(0);
   EXPECT_THAT(Mistakes(rdma), IsEmpty());
@@ -77,7 +77,7 @@ TEST(SettingsTest, ZeroMayStandForADefaultAndMultiplesAreAskedFor) {
                           "4097"));
 }
 
-TEST(SettingsTest, AFieldMayHaveAnotherForItsLeast) {
+TEST(SettingsTest, AFieldMayBeTheMinimumOfAnother) {
   v1::PeerConfig peers;
   peers.set_heartbeat_interval_ms(3000);
   peers.set_heartbeat_timeout_ms(3000);
@@ -124,7 +124,7 @@ TEST(SettingsTest, TheAnnotatedFileIsTheDefaults) {
   ForEachField(*v1::DaemonConfig::descriptor(), [&](const FieldDescriptor& field) {
     EXPECT_THAT(AnnotatedConfig(), HasSubstr(std::string(field.name())));
   });
-  // The written fields have the values that they have unwritten.
+  // Written fields have the same values as unwritten ones.
   v1::DaemonConfig all = *defaults;
   all.MergeFrom(*written);
   EXPECT_EQ(all.SerializeAsString(), written->SerializeAsString());
@@ -152,7 +152,7 @@ TEST(SettingsTest, TheAnnotatedFileIsTheDefaults) {
 }
 
 // Why: people uncomment these examples.
-TEST(SettingsTest, EveryExampleIsTaken) {
+TEST(SettingsTest, EveryExampleIsAccepted) {
   std::string text;
   for (const std::string& line : Lines()) {
     std::string rest = line;

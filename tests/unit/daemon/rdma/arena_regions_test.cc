@@ -16,8 +16,8 @@ Limits SmallPieces() {
   return limits;
 }
 
-// Why: a registered page is one that stays in memory, and most of an arena is never sent from.
-TEST(ArenaRegionsTest, RegistersAPieceOnceMuchIsToBeSentFromIt) {
+// Why: registered pages stay in memory, and most of an arena is never sent from.
+TEST(ArenaRegionsTest, RegistersAPieceBeforeMuchIsSentFromIt) {
   PaperArena arena(SmallPieces());
   EXPECT_FALSE(arena.wants_tending);
   std::byte* const from = arena.memory.data() + 2 * kPiece + 5000;
@@ -32,15 +32,15 @@ TEST(ArenaRegionsTest, RegistersAPieceOnceMuchIsToBeSentFromIt) {
   EXPECT_EQ(arena.device->asked, 1);
 }
 
-TEST(ArenaRegionsTest, AsksForNothingThatIsNoArenas) {
+TEST(ArenaRegionsTest, RequestsNothingOutsideOfArenas) {
   PaperArena arena;
   std::byte elsewhere{};
   EXPECT_EQ(arena.sends.Find(&elsewhere).known, nullptr);
   EXPECT_FALSE(arena.wants_tending);
 }
 
-// Why: a region that crosses such a boundary can be registered, and then sends wrong bytes.
-TEST(ArenaRegionsTest, CutsPiecesWhereARegionMayNotReachOver) {
+// Why: a region across such a boundary can be registered, but then sends wrong bytes.
+TEST(ArenaRegionsTest, CutsPiecesAtTheBoundary) {
   Limits limits = SmallPieces();
   limits.region_boundary = 1 << 16;
   limits.arena_region_bytes = 100'000;
@@ -74,9 +74,9 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
   EXPECT_EQ(arena.device->asked, 2);
 }
 
-// Why: the device reads registered memory where it lies, so its client must not give those pages
-// back to the system meanwhile; a client without regions should.
-TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAfterIt) {
+// Why: the device reads registered memory in place, so its client must not return those pages to the system
+// meanwhile; a client without regions should.
+TEST(ArenaRegionsTest, PinsTheClientsPagesWhileARegionExists) {
   PaperArena arena;
   int kept = 0;
   bool may_keep = false;
@@ -89,8 +89,7 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
   arena.regions.Add({nullptr, memory.data(), memory.size(), -1, keep});
   arena.sends.Refresh(2);
   EXPECT_EQ(kept, 0);
-  // Its client gives some back just now: registering is tried again, as soon as after a driver's
-  // refusal.
+  // The client is returning some pages just now: registering is retried as soon as after a driver's refusal.
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
   arena.Update(3);
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
@@ -107,9 +106,9 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
   EXPECT_EQ(kept, 0);
 }
 
-// Why: other processes have regions as well; a driver that refuses is no failure, and must not be
-// asked all the time.
-TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
+// Why: other processes have regions as well; a driver's refusal is not a failure, and must not be repeated
+// all the time.
+TEST(ArenaRegionsTest, RetriesARefusedRegistrationLater) {
   PaperArena arena;
   arena.device->refuses = true;
   std::uint64_t now = 1'000'000'000;
@@ -131,8 +130,8 @@ TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
   EXPECT_NE(arena.sends.Find(arena.memory.data()).known, nullptr);
 }
 
-// Why: a client may go at any time, and the queue pair may read at any time.
-TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
+// Why: a client may leave at any time, and the queue pair may read at any time.
+TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingIsSentFromIt) {
   PaperArena paper;
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> mapped = owner;
@@ -149,12 +148,12 @@ TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
 
   paper.regions.Remove(memory.data());
   paper.Update();
-  EXPECT_EQ(paper.sends.Find(memory.data()).known, nullptr) << "no more of it is sent";
+  EXPECT_EQ(paper.sends.Find(memory.data()).known, nullptr) << "nothing more is sent from it";
   EXPECT_FALSE(paper.sends.has_left());
   paper.sends.Return(*known);
   EXPECT_FALSE(paper.sends.has_left());
   EXPECT_FALSE(mapped.expired());
-  EXPECT_EQ(paper.device->now.arena_regions, 1u) << "and it is counted";
+  EXPECT_EQ(paper.device->now.arena_regions, 1u) << "and it still counts";
   paper.sends.Return(*known);
   ASSERT_TRUE(paper.sends.has_left());
   paper.sends.DropLeft();
@@ -162,7 +161,7 @@ TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
   EXPECT_EQ(paper.device->now.arena_regions, 0u);
 }
 
-TEST(ArenaRegionsTest, AnArenaThatNobodySendsFromGoesAtOnce) {
+TEST(ArenaRegionsTest, AnUnusedArenaIsUnmappedAtOnce) {
   PaperArena paper;
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> mapped = owner;
@@ -171,11 +170,11 @@ TEST(ArenaRegionsTest, AnArenaThatNobodySendsFromGoesAtOnce) {
   owner.reset();
   paper.regions.Remove(memory.data());
   EXPECT_TRUE(mapped.expired());
-  paper.regions.Remove(memory.data());  // It is not there.
+  paper.regions.Remove(memory.data());  // Not registered: no effect.
 }
 
-// The client goes while its piece is being registered.
-TEST(ArenaRegionsTest, KeepsNothingOfAClientThatHasGoneMeanwhile) {
+// The client leaves while its piece is being registered.
+TEST(ArenaRegionsTest, KeepsNothingOfAClientThatLeftMeanwhile) {
   PaperArena paper;
   std::vector<std::byte> memory(kPiece);
   paper.regions.Add({std::make_shared<int>(1), memory.data(), memory.size()});

@@ -1,4 +1,4 @@
-// A driver that never comes back: nothing piles up, and what it was to do is called off.
+// A driver that never returns: nothing piles up, and its pending work is cancelled.
 #include "daemon/rdma/driver_thread.h"
 #include "tests/unit/daemon/rdma/rdma_rails_fixture.h"
 #include "tests/unit/looks.h"
@@ -9,8 +9,8 @@ namespace {
 class DriverHangsTest : public RdmaRailsTest {
  protected:
   DriverHangsTest() { rdma::FakeVerbsControl::ForgetHung(); }
-  // Every hanging call returns, and then everything is gone, including a queue pair that is made
-  // only then, when it is no longer needed.
+  // Every hanging call returns, and then everything is released, including a queue pair that is made only
+  // then, when it is no longer needed.
   ~DriverHangsTest() override {
     control.Want("");
     a.reset();
@@ -24,7 +24,7 @@ class DriverHangsTest : public RdmaRailsTest {
     EXPECT_EQ(rdma::DriverThread::threads(), 0);
     EXPECT_EQ(rdma::FakeVerbsControl::QueuePairs(), 0);
   }
-  // The probe, which is a process of its own (probe_test.cc), knows the device without asking.
+  // The probe, a process of its own (probe_test.cc), reports the device without asking a driver.
   static void KnowTheDevice(link::FabricOptions&, rdma::RdmaOptions& rdma) {
     rdma.driver_program.clear();
     rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
@@ -34,9 +34,9 @@ class DriverHangsTest : public RdmaRailsTest {
   }
 };
 
-// Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One
-// each minute, for weeks, would exhaust the machine.
-TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
+// Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One a minute,
+// for weeks, would exhaust the machine.
+TEST_F(DriverHangsTest, LeavesFewThreadsInADriverThatNeverReturns) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     KnowTheDevice(options, rdma);
     options.heartbeat_timeout_ns = 300'000'000;
@@ -52,9 +52,8 @@ TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
 }
 
-// Why: set-up is tried again and again while one call has not returned, and a neighbour may send
-// any number of offers.
-TEST_F(DriverHangsTest, PilesUpNoJobs) {
+// Why: set-up is retried while one call has not returned, and a neighbour may send any number of offers.
+TEST_F(DriverHangsTest, QueuesNoUnboundedJobs) {
   control.Want("hang ibv_create_qp");
   platform::Wakeup bell;
   const rdma::Limits limits;
@@ -77,8 +76,8 @@ TEST_F(DriverHangsTest, PilesUpNoJobs) {
   EXPECT_EQ(last.ticket, ticket);
 }
 
-// Why: the driver must destroy a queue pair that waits to be connected.
-TEST_F(DriverHangsTest, DestroysTheQueuePairOfAConnectionThatIsCalledOff) {
+// Why: a queue pair that waits to be connected must be destroyed by the driver's thread.
+TEST_F(DriverHangsTest, DestroysTheQueuePairOfACancelledConnection) {
   platform::Wakeup bell;
   const rdma::Limits limits;
   auto driver = *rdma::DriverThread::Start({FAKE_VERBS_LIBRARY, "rdma_en1", limits}, bell);

@@ -1,5 +1,5 @@
-// A driver that a separate process calls: messages go through it as through a driver in this
-// process, and whatever happens to that process, this one goes on.
+// A driver in a separate process: messages pass as through a driver in this process, and this one survives
+// whatever happens to that one.
 #include "daemon/rdma/driver_process.h"
 
 #include <poll.h>
@@ -23,7 +23,7 @@
 namespace mlxcomm::rdma::driver_process_test {
 namespace {
 
-// Longer than the process needs to start, which sanitizers make slow.
+// Longer than the process needs to start, which sanitizers slow down.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kShortCallNs = 5'000'000'000;
 #else
@@ -55,7 +55,7 @@ class DriverProcessTest : public testing::Test {
     EXPECT_TRUE(joined.b->Connect(joined.a->address()).ok());
     return joined;
   }
-  // Until this number has completed, or the queue pair fails; a minute is "never".
+  // Waits until this number has completed or the queue pair fails; gives up after a minute.
   static absl::Status Await(QueuePair& pair, std::size_t count, std::vector<Completion>& reported) {
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
     while (reported.size() < count && platform::MonotonicNow() < end) {
@@ -74,7 +74,7 @@ class DriverProcessTest : public testing::Test {
     std::memset(pair.Slot(slot).data(), with, pair.Slot(slot).size());
   }
   static bool IsAlive(int pid) { return ::kill(pid, 0) == 0; }
-  // The part of a queue pair that the two processes share.
+  // The part of a queue pair that both processes share.
   static QueueHeader& HeaderOf(QueuePair& pair) {
     const QueueLayout layout(kShape.messages, kShape.message_bytes,
                              static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
@@ -129,8 +129,7 @@ TEST_F(DriverProcessTest, EndsWithItsDevice) {
   EXPECT_FALSE(IsAlive(pid));
 }
 
-// Sending without a copy: the process maps the arena by its descriptor, from the piece's own offset
-// on.
+// Sending without a copy: the process maps the arena by its descriptor, from the piece's own offset on.
 TEST_F(DriverProcessTest, SendsFromAnArenaThatItHasMapped) {
   Joined joined = Join();
   auto arena = platform::SharedSegment::Create("arena", 4 << 20);
@@ -161,9 +160,9 @@ TEST_F(DriverProcessTest, RegistersOnlyWhatAnotherProcessCanMap) {
   EXPECT_TRUE(absl::IsUnavailable(region.status())) << region.status();
 }
 
-// Why: it has not been shown that Apple's driver registers a mapping that processes share. Without
-// that, messages are copied once more, and arenas are not registered.
-TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
+// Why: it is unknown whether Apple's driver registers shared mappings. If it does not, messages are copied
+// once more, and arenas are not registered.
+TEST_F(DriverProcessTest, CopiesMessagesIfTheDriverRefusesSharedMemory) {
   control_.Want("refuse_shared 1");
   Joined joined = Join();
   Carry(joined);
@@ -173,8 +172,7 @@ TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
   EXPECT_FALSE(joined.device_a->Register(memory, arena->data(), arena->bytes()).ok());
 }
 
-// Why: memory that the driver may still read must not be unmapped before the driver has released
-// it.
+// Why: memory that the driver may still read must not be unmapped before the driver has released it.
 TEST_F(DriverProcessTest, DestroysAQueuePairBeforeItsMemoryGoes) {
   Joined joined = Join();
   control_.Want("delay_us 2000");
@@ -193,7 +191,7 @@ TEST_F(DriverProcessTest, CountsAQueuePairThatTheDriverKeeps) {
   EXPECT_TRUE(joined.device_a->IsThere());
 }
 
-TEST_F(DriverProcessTest, SaysHowItEnded) {
+TEST_F(DriverProcessTest, ReportsHowItEnded) {
   Joined joined = Join();
   ::kill(joined.device_a->driver_pid(), SIGKILL);
   std::vector<Completion> reported;
@@ -205,7 +203,7 @@ TEST_F(DriverProcessTest, SaysHowItEnded) {
   EXPECT_TRUE(joined.device_b->IsThere()) << "another device's process";
 }
 
-// Why: an upgrade replaces a daemon while it runs, which then starts another version's program.
+// Why: an upgrade replaces a daemon's program while it runs, so it then starts another version.
 TEST_F(DriverProcessTest, RefusesADaemonOfAnotherVersion) {
   auto process = DriverProcess::Start(PROBE_PROGRAM, "rdma_en1");
   ASSERT_TRUE(process.ok());
@@ -217,7 +215,7 @@ TEST_F(DriverProcessTest, RefusesADaemonOfAnotherVersion) {
       << answer.status();
 }
 
-TEST_F(DriverProcessTest, SaysWhatIsWrongWithProgramLibraryAndDevice) {
+TEST_F(DriverProcessTest, ReportsFaultsOfProgramLibraryAndDevice) {
   const auto open = [](const std::string& program, const std::string& library,
                        const std::string& name) {
     return std::string(OpenInProcess(program, library, name, Limits(), {}).status().message());
@@ -232,8 +230,8 @@ TEST_F(DriverProcessTest, SaysWhatIsWrongWithProgramLibraryAndDevice) {
             std::string::npos);
 }
 
-// Why: a daemon's own bug must not end the process that other rails need.
-TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
+// Why: a daemon's bug must not end the process that other rails need.
+TEST_F(DriverProcessTest, AnswersInvalidRequests) {
   auto process = DriverProcess::Start(PROBE_PROGRAM, "rdma_en1");
   ASSERT_TRUE(process.ok());
   DriverRequest open;
@@ -261,8 +259,8 @@ TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
   EXPECT_TRUE((*process)->Ended().ok());
 }
 
-// What the other process writes is not trusted.
-TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
+// The other process's output is not trusted.
+TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessCorruptsIt) {
   const auto message_of = [](Joined& joined) {
     Completion some[8];
     const auto polled = joined.a->Poll(some);
@@ -276,10 +274,10 @@ TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
   }
   const PostCompletion wrong[] = {
       {16, 0, 1, 0},            // A send that was not posted.
-      {0xffffffff, 1, 1, 100},  // No slot.
-      {32, 0, 1, 0},            // Behind the last.
+      {0xffffffff, 1, 1, 100},  // Not a slot.
+      {32, 0, 1, 0},            // After the last slot.
       {20, 1, 1, 100},          // A send's slot, as a receive.
-      {0, 1, 1, 1u << 30},      // More than a message.
+      {0, 1, 1, 1u << 30},      // Larger than a message.
   };
   for (const PostCompletion& completion : wrong) {
     Joined joined = Join();
@@ -294,12 +292,12 @@ TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
   EXPECT_EQ(message_of(joined), std::string(HeaderOf(*joined.a).why.size(), '?'));
 }
 
-// Why: completions of one poll point to the same words, which must neither go nor change with the
-// next.
-TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
+// Why: completions of one poll point to the same text, which must neither vanish nor change with the next
+// poll.
+TEST_F(DriverProcessTest, KeepsTheReasonOfAllFailuresOfOnePoll) {
   Joined joined = Join();
   QueueHeader& header = HeaderOf(*joined.a);
-  const std::string reason(100, 'x');  // More than a std::string stores in itself.
+  const std::string reason(100, 'x');  // Longer than std::string's internal buffer.
   std::copy(reason.begin(), reason.end(), header.why.begin());
   for (std::uint32_t i = 0; i < 3; ++i) CompletionOf(*joined.a, i) = {i, 1, 0, 0};
   header.completions.written.store(3);
@@ -318,8 +316,8 @@ TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
   EXPECT_EQ(reported[0].what, reason);
 }
 
-// Nonsensical requests fail the queue pair there.
-TEST_F(DriverProcessTest, FailsAQueuePairOfWhichNonsenseIsAsked) {
+// An invalid request fails the queue pair in the other process.
+TEST_F(DriverProcessTest, FailsAQueuePairAfterAnInvalidRequest) {
   Joined joined = Join();
   ASSERT_TRUE(joined.a->PostSend(joined.a->receives(), kShape.message_bytes + 1).ok());
   std::vector<Completion> reported;
@@ -355,7 +353,7 @@ constexpr const char* kCalls[] = {"ibv_get_device_list",
 
 class DriverCallTest : public DriverProcessTest, public testing::WithParamInterface<const char*> {
  protected:
-  // Everything that is done with a device, until something fails: which call, and how.
+  // Does everything with a device until something fails; returns the failure.
   static absl::Status UseAll(std::uint64_t call_ns) {
     auto device =
         OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en1", Limits(), {}, call_ns);
@@ -395,7 +393,7 @@ TEST_P(DriverCallTest, CrashesAndOnlyItsProcessEnds) {
 }
 
 // A hang in a call without an answer is noticed when the queue pair is destroyed.
-TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
+TEST_P(DriverCallTest, HangsAndItsProcessIsKilled) {
   control_.Want(std::string("hang ") + GetParam());
   const std::string call = GetParam();
   const bool nobody_waits = call == "ibv_post_send" || call == "ibv_poll_cq" ||
@@ -407,7 +405,7 @@ TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
   } else {
     control_.Want("");
     Joined joined = Join(kShortCallNs);
-    FakeVerbsControl::ForgetHung();  // First, because polling hangs at once.
+    FakeVerbsControl::ForgetHung();  // Must come first, because polling hangs at once.
     control_.Want("hang " + call);
     static_cast<void>(joined.a->PostSend(joined.a->receives(), 100));
     LookUntil([&] {

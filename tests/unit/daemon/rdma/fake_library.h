@@ -1,4 +1,4 @@
-// Queue pairs of the fake verbs, loaded as a daemon loads the system's; a mistake fails the test.
+// Queue pairs of the fake verbs, loaded like the system's library; a broken rule fails the test.
 //
 // Owner: a test. Thread: its own. Memory: what the queue pairs have.
 #pragma once
@@ -29,7 +29,7 @@ class FakeLibraryTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status();
     return opened.ok() ? *opened : nullptr;
   }
-  // Two that are connected, on the two devices.
+  // Two connected queue pairs, one on each device.
   std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Connected(
       const Limits& limits = {}) {
     const QueuePairShape shape{limits.service, limits.message_bytes, limits.messages_max};

@@ -1,4 +1,4 @@
-// How a test controls the fake verbs (tests/fake_verbs), and the mistakes that they report.
+// Controls the fake verbs (tests/fake_verbs), and reads the broken rules that they report.
 //
 // Owner: a test. Thread: its own. Memory: a folder that exists until the process ends.
 #pragma once
@@ -22,12 +22,12 @@ inline Gid Ipv4Gid(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
 }
 
-// Two devices, for which each test begins with a clean state.
+// Two devices, in a clean state for each test.
 class FakeVerbsControl {
  public:
   FakeVerbsControl() {
     Want("");
-    // Files of processes that an earlier test had killed.
+    // Files of processes that an earlier test has killed.
     for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
       if (IsQueuePair(entry)) std::filesystem::remove(entry.path());
     }
@@ -39,21 +39,21 @@ class FakeVerbsControl {
     broken_.clear();
     Write();
   }
-  // Makes the queue pair of this number, of this process, fail.
+  // Makes the queue pair of this number, in this process, fail.
   void BreakPair(std::uint32_t number) {
     broken_ += "break " + std::to_string(number) + "\n";
     Write();
   }
-  // The file that stands for the system's entry of the device.
+  // The file that stands for the system's device file.
   static std::string EntryOf(const std::string& device) { return Folder() + "/entry_" + device; }
   std::string TakeFaults() {
     std::stringstream text;
     text << std::ifstream(Folder() + "/faults").rdbuf();
-    // Not one that is about to be written.
+    // Keeps one that is about to be written.
     if (!text.str().empty()) std::filesystem::remove(Folder() + "/faults");
     return text.str();
   }
-  // A call has begun to hang.
+  // Returns whether a call has begun to hang.
   static bool HasHung(const std::string& call) {
     std::ifstream hung(Folder() + "/hung");
     for (std::string line; std::getline(hung, line);) {
@@ -62,7 +62,7 @@ class FakeVerbsControl {
     return false;
   }
   static void ForgetHung() { std::filesystem::remove(Folder() + "/hung"); }
-  // Queue pairs that have not been destroyed, of all processes.
+  // Queue pairs that were not destroyed, in all processes.
   static int QueuePairs() {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(Folder())) {

@@ -1,6 +1,6 @@
-// The fake stands between the daemon's code and hardware that we do not have: rules that it claims to
-// enforce (tests/fake_verbs/README.md) are broken here, by a client of verbs that uses none of the
-// daemon's code. Others are broken by trials_test and operations/test_rdma_shown.py.
+// The fake verbs stand in for missing hardware. A client of verbs that uses none of the daemon's code breaks
+// the rules that they claim to enforce (tests/fake_verbs/README.md). trials_test and
+// operations/test_rdma_shown.py break others.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -125,7 +125,7 @@ class FakeVerbsTest : public testing::Test {
   Verbs verbs{};
 };
 
-TEST_F(FakeVerbsTest, TakesSendsWithACompletionAndOneEntryOfItsRegion) {
+TEST_F(FakeVerbsTest, AcceptsOnlySendsWithACompletionAndOneEntryOfItsRegion) {
   Bare a(verbs, 0);
   a.Ready(5);
   EXPECT_NE(a.Send(kFrame, [](ibv_send_wr& request, ibv_sge&) { request.send_flags = 0; }), 0);
@@ -145,7 +145,7 @@ TEST_F(FakeVerbsTest, TakesSendsWithACompletionAndOneEntryOfItsRegion) {
 }
 
 // Depths are counted in frames, not in requests.
-TEST_F(FakeVerbsTest, TakesNoMoreThanItIsDeep) {
+TEST_F(FakeVerbsTest, AcceptsNoMoreThanItsDepth) {
   Bare a(verbs, 0, 4);
   a.Ready(5);
   EXPECT_EQ(a.Receive(3 * kFrame), 0);
@@ -158,7 +158,7 @@ TEST_F(FakeVerbsTest, TakesNoMoreThanItIsDeep) {
   ExpectFault("more to send than it is deep");
 }
 
-TEST_F(FakeVerbsTest, WantsThingsDestroyedInOrderAndWithoutTheErrorState) {
+TEST_F(FakeVerbsTest, RequiresDestructionInOrderWithoutTheErrorState) {
   Bare a(verbs, 0);
   EXPECT_NE(verbs.dealloc_pd(a.domain), 0);
   ExpectFault("protection domain goes while it has regions");

@@ -30,8 +30,7 @@ TEST(MessageStreamTest, CarriesFramesOfAllSizesInOrder) {
   EXPECT_TRUE(pair.ends[1].partial.empty());
 }
 
-// Why: a send that meets no receive is lost, or worse. A message that was not read is not posted
-// again.
+// Why: a send without a receive is lost, or worse. An unread message's receive is not posted again.
 TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
   Pair pair;
   std::uint64_t sequence = 1;
@@ -40,12 +39,12 @@ TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
     pair.Turn(/*read=*/false);
     pair.now += 10 * MessageStream::kKeepAliveNs;  // However long it takes.
   }
-  EXPECT_EQ(pair.sent_with_frames[0], 4) << "the others are left for what carries no frames";
+  EXPECT_EQ(pair.sent_with_frames[0], 4) << "the others are reserved for messages without frames";
 }
 
-// Why: a daemon may be stopped while its device goes on: posted receives take messages, and none is
-// posted again. However long that lasts, there is a receive for each message.
-TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
+// Why: a daemon may be stopped while its device keeps running: posted receives take messages, and none is
+// posted again. However long that lasts, each message has a receive.
+TEST(MessageStreamTest, SendsNoMoreToASideThatIsStopped) {
   Pair pair;
   std::uint64_t sequence = 1;
   for (int i = 0; i < 1000; ++i) {
@@ -55,7 +54,7 @@ TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
   }
   EXPECT_EQ(pair.sent[0], 8);
   EXPECT_EQ(pair.ends[0].stream->deadline_ns(), MessageStream::kNever);
-  for (int i = 0; i < 10; ++i) pair.Turn();  // It goes on, and so does this side.
+  for (int i = 0; i < 10; ++i) pair.Turn();  // It continues, and so does this side.
   const std::size_t before = pair.ends[1].frames.size();
   for (int i = 0; i < 10; ++i) {
     while (pair.ends[0].Write(sequence, 3000)) ++sequence;
@@ -64,12 +63,12 @@ TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
   EXPECT_GT(pair.ends[1].frames.size(), before);
 }
 
-// Why: a side that stood still finds, long after its last message, what the other one said before
-// that had come. It says nothing about that message, which still has its receive.
-TEST(MessageStreamTest, TakesNoOldWordForOneOfItsLastMessages) {
+// Why: after a pause, a side reads messages that the other one sent before it had received this side's last
+// message. They say nothing about that message, which still has its receive.
+TEST(MessageStreamTest, DoesNotMistakeAnOldMessageForALostOne) {
   Pair pair;
   pair.now += MessageStream::kKeepAliveNs;
-  pair.TurnOf(1);  // A heartbeat, which waits at the side that stands still.
+  pair.TurnOf(1);  // A heartbeat, which waits at the paused side.
   ASSERT_EQ(pair.sent[1], 1);
   std::uint64_t sequence = 1;
   while (pair.ends[0].Write(sequence, 3000)) ++sequence;
@@ -84,8 +83,8 @@ TEST(MessageStreamTest, TakesNoOldWordForOneOfItsLastMessages) {
   EXPECT_LE(sent + pair.sent[0], 8);
 }
 
-// Why: credit must come back although the receiver has nothing of its own to send.
-TEST(MessageStreamTest, TellsOfCreditWithoutFramesOfItsOwn) {
+// Why: credit must return although the receiver has nothing of its own to send.
+TEST(MessageStreamTest, ReportsCreditWithoutFramesOfItsOwn) {
   Pair pair;
   for (std::uint64_t sequence = 1; sequence <= 1000; ++sequence) {
     int turns = 0;
@@ -100,7 +99,7 @@ TEST(MessageStreamTest, TellsOfCreditWithoutFramesOfItsOwn) {
 }
 
 // Why: both may use up their credit at once; neither may wait for the other for ever.
-TEST(MessageStreamTest, BothSidesFillEachOtherAndGoOn) {
+TEST(MessageStreamTest, BothSidesFillEachOtherAndContinue) {
   Pair pair;
   std::uint64_t next[2] = {1, 1};
   pair.latency = kMs;
@@ -129,9 +128,9 @@ TEST(MessageStreamTest, LosesOnlyTheFramesThatWereInALostMessage) {
   EXPECT_EQ(pair.ends[1].stream->lost_messages(), 1u);
 }
 
-// A frame over many messages, one of which is lost in the middle: those with nothing but the rest
-// of it are skipped.
-TEST(MessageStreamTest, SkipsTheRestOfALargeFrameOfWhichSomeIsLost) {
+// A frame over many messages, one of which is lost in the middle: messages with only the rest of it are
+// skipped.
+TEST(MessageStreamTest, SkipsTheRestOfAPartlyLostFrame) {
   Pair pair;
   int number = 0;
   pair.lose = [&](int from) { return from == 0 && ++number == 3; };
@@ -143,9 +142,9 @@ TEST(MessageStreamTest, SkipsTheRestOfALargeFrameOfWhichSomeIsLost) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: while half a frame is kept here, a copy of it that comes on another rail seems to be a
-// duplicate. How: the end of a frame is lost, and an empty message reveals it.
-TEST(MessageStreamTest, TellsOfAGapBeforeMoreFramesCome) {
+// Why: while half a frame is kept here, its copy on another rail looks like a duplicate. How: the end of a
+// frame is lost, and an empty message reveals it.
+TEST(MessageStreamTest, ReportsAGapBeforeMoreFramesArrive) {
   Pair pair;
   int number = 0;
   pair.lose = [&](int from) { return from == 0 && ++number == 2; };
@@ -167,9 +166,9 @@ TEST(MessageStreamTest, TellsOfAGapBeforeMoreFramesCome) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: nothing reveals the loss of the last messages. If their credit were gone for ever, the rail
-// would stand still.
-TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
+// Why: nothing reveals the loss of the last messages. If their credit were lost for ever, the rail would
+// stall.
+TEST(MessageStreamTest, ContinuesAfterAllMessagesInFlightAreLost) {
   Pair pair;
   bool out = true;
   pair.lose = [&](int) { return out; };
@@ -192,7 +191,7 @@ TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
   EXPECT_GT(pair.ends[1].frames.size(), before + 50);
 }
 
-TEST(MessageStreamTest, SaysThatItIsThereWhenItHasNothingToSay) {
+TEST(MessageStreamTest, SendsAnEmptyMessageWhenIdle) {
   Pair pair;
   pair.Turn();
   EXPECT_EQ(pair.sent[0], 0);
@@ -204,7 +203,7 @@ TEST(MessageStreamTest, SaysThatItIsThereWhenItHasNothingToSay) {
   EXPECT_EQ(pair.sent[0], 1);
 }
 
-// Why: each takes one of the other side's last receives, which have to last while it is stopped.
+// Why: each takes one of the other side's last receives, which must suffice while it is stopped.
 TEST(MessageStreamTest, AsksForCreditAfterPausesThatDouble) {
   Pair pair(64);
   pair.lose = [](int) { return true; };
@@ -223,7 +222,7 @@ TEST(MessageStreamTest, AsksForCreditAfterPausesThatDouble) {
   }
 }
 
-TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
+TEST(MessageStreamTest, CountsAShortMessageAsLost) {
   Pair pair;
   ASSERT_TRUE(pair.ends[0].Write(1, 1000));
   pair.latency = kMs;
@@ -237,7 +236,7 @@ TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Of the first message to an End of four.
+// The header of the first message to an End of four.
 wire::MessageHeader FirstHeader() {
   wire::MessageHeader header;
   header.connection = 77;
@@ -248,7 +247,8 @@ wire::MessageHeader FirstHeader() {
   return header;
 }
 
-// Why: a number or a credit that a device has changed would stop the rail for ever, where each is in bounds.
+// Why: a number or credit that a device has corrupted would stall the rail for ever if it were within its
+// bounds.
 TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
   for (std::size_t bit = 0; bit < 8 * sizeof(wire::MessageHeader); ++bit) {
     End end(4, 4096, 1000 * kMs);
@@ -256,14 +256,14 @@ TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
     header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);
     end.memory[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
-    // What does not name the connection is payload, for which no header has come.
+    // A message that does not name the connection counts as payload without a header.
     const bool is_payload = bit < 32 || (bit >= 64 && bit < 128);
     EXPECT_EQ(end.stream->OnReceived(0, 4096), is_payload) << bit;
     EXPECT_FALSE(end.stream->HasUnread()) << bit;
   }
 }
 
-TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
+TEST(MessageStreamTest, RefusesMessagesThatTheOtherSideWouldNotSend) {
   const auto taken = [](const std::function<void(wire::MessageHeader&)>& change,
                         std::uint32_t bytes = 4096) {
     End end(4, 4096, 1000 * kMs);

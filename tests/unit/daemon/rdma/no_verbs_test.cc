@@ -8,9 +8,9 @@
 namespace mlxcomm::rdma::no_verbs_test {
 namespace {
 
-// Why: a daemon without RDMA is an ordinary one, and must say how to get another. How: this program
-// contains what such a daemon has in place of verbs.
-TEST(NoVerbsTest, SaysThatItWasBuiltWithoutAndWhatIsMissing) {
+// Why: a daemon without RDMA is normal, and must report how to get another. How: this program contains the
+// stand-ins of such a daemon.
+TEST(NoVerbsTest, ReportsThatItWasBuiltWithoutAndWhatIsMissing) {
   const auto none = LoadLibrary("");
   EXPECT_TRUE(absl::IsUnavailable(none.status()));
   EXPECT_THAT(std::string(none.status().message()),

@@ -1,5 +1,4 @@
-// The program that probes and calls the driver, for tests: the daemon does the same with these
-// arguments.
+// The program that probes and calls the driver in tests; the daemon does the same with these arguments.
 #include <cstring>
 
 #include "daemon/rdma/driver_process.h"

@@ -19,7 +19,7 @@ class ProbeTest : public testing::Test {
   FakeVerbsControl control_;
 };
 
-TEST_F(ProbeTest, TellsOfDevicesAndTheirAddresses) {
+TEST_F(ProbeTest, ReportsDevicesAndTheirAddresses) {
   control_.Want("down rdma_en2");
   const auto found = Ask();
   ASSERT_TRUE(found.ok()) << found.status();
@@ -31,7 +31,7 @@ TEST_F(ProbeTest, TellsOfDevicesAndTheirAddresses) {
   EXPECT_EQ(found->at(1).state, "port 1 is down");
 }
 
-TEST_F(ProbeTest, SaysWhyThereAreNoDevices) {
+TEST_F(ProbeTest, ReportsWhyThereAreNoDevices) {
   EXPECT_NE(
       Ask(60'000'000'000, "/nowhere/libverbs.so").status().message().find("/nowhere/libverbs.so"),
       std::string::npos);
@@ -41,7 +41,7 @@ TEST_F(ProbeTest, SaysWhyThereAreNoDevices) {
   EXPECT_TRUE(absl::IsUnavailable(another.status())) << another.status();
 }
 
-// A program in place of the one that probes: its output is not trusted either.
+// A program in place of the probe: its output is not trusted.
 class Pretender {
  public:
   explicit Pretender(const std::string& script) {
@@ -57,7 +57,7 @@ class Pretender {
 };
 
 // Why: the daemon's memory and time are bounded, whatever a driver does to that process.
-TEST_F(ProbeTest, EndsAProcessThatSaysTooMuch) {
+TEST_F(ProbeTest, KillsAProcessThatPrintsTooMuch) {
   const std::uint64_t before = platform::MonotonicNow();
   const absl::Status said = Pretender("exec yes").Ask();
   EXPECT_TRUE(absl::IsUnavailable(said)) << said;
@@ -66,7 +66,7 @@ TEST_F(ProbeTest, EndsAProcessThatSaysTooMuch) {
   EXPECT_TRUE(Ask().ok()) << "and it is gone";
 }
 
-TEST_F(ProbeTest, TakesNoGarbageForAnAnswer) {
+TEST_F(ProbeTest, RejectsGarbageAsAnAnswer) {
   for (const char* const script :
        {"head -c 20000 /dev/urandom", "echo end of story", "printf 'device\\trdma_en1\\t1'",
         "printf 'gid\\t00000000000000000000000000000001\\nend\\n'",
@@ -77,24 +77,24 @@ TEST_F(ProbeTest, TakesNoGarbageForAnAnswer) {
   }
 }
 
-// Why: unloading the library may hang; the process has said everything, and is ended all the same.
-TEST_F(ProbeTest, EndsAProcessThatHasAnsweredAndStays) {
+// Why: unloading the library may hang; the process has answered completely, and is killed.
+TEST_F(ProbeTest, KillsAProcessThatHasAnsweredAndStays) {
   const absl::Status said = Pretender("echo end; exec >/dev/null; exec sleep 600").Ask(300'000'000);
   EXPECT_TRUE(said.ok()) << said;
   EXPECT_TRUE(Ask().ok()) << "and it is gone";
 }
 
-TEST_F(ProbeTest, TellsNothingThatTheDriverPrints) {
+TEST_F(ProbeTest, IgnoresTheDriversOutput) {
   control_.Want("print ibv_query_port");
   const auto found = Ask();
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->size(), 2u);
 }
 
-// Why: the call that hangs, or ends the process, differs from driver to driver.
+// Why: which call hangs, or crashes the process, differs from driver to driver.
 class ProbeCallTest : public ProbeTest, public testing::WithParamInterface<const char*> {};
 
-TEST_P(ProbeCallTest, OutlivesACallThatHangs) {
+TEST_P(ProbeCallTest, SurvivesACallThatHangs) {
   control_.Want(std::string("hang ") + GetParam());
   const auto found = Ask(300'000'000);
   EXPECT_TRUE(absl::IsDeadlineExceeded(found.status())) << found.status();
@@ -102,7 +102,7 @@ TEST_P(ProbeCallTest, OutlivesACallThatHangs) {
   EXPECT_TRUE(Ask().ok());
 }
 
-TEST_P(ProbeCallTest, OutlivesACallThatCrashes) {
+TEST_P(ProbeCallTest, SurvivesACallThatCrashes) {
   control_.Want(std::string("crash ") + GetParam());
   const auto found = Ask();
   EXPECT_NE(found.status().message().find("by signal 11"), std::string::npos) << found.status();

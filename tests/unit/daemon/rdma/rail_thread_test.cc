@@ -63,7 +63,7 @@ class RailThreadTest : public testing::Test {
     EXPECT_TRUE((*rail)->Start(false, claims).ok());
     return *std::move(rail);
   }
-  // A minute is "never".
+  // Gives up after a minute.
   static std::string WhyDown(RdmaRail& rail) {
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
     rail::RailEvent event;
@@ -77,8 +77,8 @@ class RailThreadTest : public testing::Test {
   rail::ArrivalClaims claims;
 };
 
-// Why: the number comes back from the driver, and selects memory.
-TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
+// Why: the driver returns the number, and it selects memory.
+TEST_F(RailThreadTest, GoesDownOnACompletionThatWasNotPosted) {
   for (const auto& [slot, receive] :
        std::vector<std::pair<std::uint32_t, bool>>{{2 * kMessages, false},
                                                    {0xffffffff, false},
@@ -94,8 +94,8 @@ TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
   }
 }
 
-// Why: a daemon must end in time, however many rails are in a driver that does not answer.
-TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
+// Why: a daemon must stop in time, however many rails are in a driver that does not answer.
+TEST_F(RailThreadTest, StopWaitsOnceForManyThatHang) {
   const auto hangs = std::make_shared<std::atomic<bool>>(true);
   const auto ended = std::make_shared<std::atomic<int>>(0);
   std::vector<std::unique_ptr<RdmaRail>> rails;
@@ -112,7 +112,7 @@ TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
   EXPECT_LT(platform::MonotonicNow() - before, 6'000'000'000u);
   rails.clear();
   *hangs = false;
-  hangs->notify_all();  // They return, and touch nothing that belongs to others.
+  hangs->notify_all();  // The calls return, and the threads touch only their own state.
   LookUntil([&] { return *ended >= 8; });
 }
 

@@ -1,5 +1,5 @@
-// Large payload that goes without a header, from where it lies: the other side gets a whole frame
-// or nothing, whatever is lost, late, or overwritten.
+// Large payload that is sent without a header, from its own place: the other side receives a whole frame or
+// nothing, whatever is lost, late or overwritten.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -49,10 +49,10 @@ TEST(RawMessagesTest, SendsFewMessagesBesidesPayload) {
   SendAll(pair, 20, 1'000'000);
   EXPECT_EQ(pair.ends[1].frames, UpTo(20));
   EXPECT_LT(pair.sent[0], pair.sent_raw[0] * 8 / 7);
-  EXPECT_LT(pair.sent[1], pair.sent[0] / 8) << "credit is told now and then, not all the time";
+  EXPECT_LT(pair.sent[1], pair.sent[0] / 8) << "credit is sent now and then, not all the time";
 }
 
-TEST(RawMessagesTest, CopiesSmallPayloadAndWhatHasNoRegion) {
+TEST(RawMessagesTest, CopiesSmallPayloadAndPayloadWithoutARegion) {
   Pair small(16, kSlot, RegisteredArena());
   SendAll(small, 20, 3 * kSlot);
   EXPECT_EQ(small.ends[1].frames, UpTo(20));
@@ -64,13 +64,13 @@ TEST(RawMessagesTest, CopiesSmallPayloadAndWhatHasNoRegion) {
   SendAll(refused, 20, 100'000);
   EXPECT_EQ(refused.ends[1].frames, UpTo(20));
   EXPECT_EQ(refused.sent_raw[0], 0);
-  EXPECT_TRUE(refused.ends[0].arena->wants_tending) << "but it was asked for";
+  EXPECT_TRUE(refused.ends[0].arena->wants_tending) << "but it was requested";
 }
 
 // Why: a message may not cross a region or a registration; payload across one is copied.
-TEST(RawMessagesTest, SendsNoMessageThatReachesOverARegionsEnd) {
+TEST(RawMessagesTest, SendsNoMessageAcrossTheEndOfARegion) {
   Limits limits;
-  limits.arena_region_bytes = 40'000;  // No multiple of a message.
+  limits.arena_region_bytes = 40'000;  // Not a multiple of a message.
   auto arena = std::make_unique<PaperArena>(limits);
   for (std::size_t at = 0; at < arena->memory.size(); at += 40'000) {
     arena->sends.Find(arena->memory.data() + at);
@@ -84,9 +84,9 @@ TEST(RawMessagesTest, SendsNoMessageThatReachesOverARegionsEnd) {
   EXPECT_GT(pair.sent_raw[0], 100);
 }
 
-// Why: raw messages have no numbers of their own; whichever one is lost, later ones must not take
-// its place. How: each message of three frames is lost once.
-TEST(RawMessagesTest, LosesAFrameAsAWholeWhicheverMessageIsLost) {
+// Why: raw messages have no numbers of their own; whichever is lost, later ones must not take its place. How:
+// each message of three frames is lost once.
+TEST(RawMessagesTest, LosesAWholeFrameWhicheverMessageIsLost) {
   int messages = 1;
   for (int lost = 1; lost <= messages; ++lost) {
     SCOPED_TRACE(lost);
@@ -99,18 +99,19 @@ TEST(RawMessagesTest, LosesAFrameAsAWholeWhicheverMessageIsLost) {
       pair.now += MessageStream::kKeepAliveNs;
       pair.Turn();
     }
-    EXPECT_GE(pair.ends[1].frames.size(), 4u) << "it may be the end of one and the begin of one";
+    EXPECT_GE(pair.ends[1].frames.size(), 4u)
+        << "it may be the end of one and the begin of another";
     EXPECT_LE(pair.ends[1].stream->lost_messages(), 1u);
     EXPECT_EQ(pair.ends[0].arena->sends.has_left(), false);
   }
   EXPECT_GT(messages, 6 * 19);
 }
 
-// Two of one group, and the header after it, so that the next group could complete it.
-TEST(RawMessagesTest, DoesNotFillUpAGroupWithTheNextOnes) {
+// Two messages of one group are lost, and the header after it, so that the next group could complete it.
+TEST(RawMessagesTest, DoesNotCompleteAGroupWithTheNextOne) {
   Pair pair(16, kSlot, RegisteredArena());
   int number = 0;
-  // 1: a header that tells of 7; 2 to 8; 9: tells of 7; 10 to 16.
+  // 1: a header that announces 7; 2 to 8; 9: announces 7; 10 to 16.
   pair.lose = [&](int from) {
     ++number;
     return from == 0 && (number == 3 || number == 4 || number == 9);
@@ -119,7 +120,7 @@ TEST(RawMessagesTest, DoesNotFillUpAGroupWithTheNextOnes) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2, 3}));
 }
 
-TEST(RawMessagesTest, TakesAShortOneForALostOne) {
+TEST(RawMessagesTest, CountsAShortMessageAsLost) {
   Pair pair(16, kSlot, RegisteredArena());
   pair.latency = kMs;
   ASSERT_FALSE(pair.ends[0].Write(1, 100'000));
@@ -139,8 +140,8 @@ TEST(RawMessagesTest, TakesAShortOneForALostOne) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2, 3, 4, 5}));
 }
 
-// However messages are lost and late, in both directions, and sends complete.
-TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
+// Messages are lost and late at random, in both directions, and sends complete at random.
+TEST(RawMessagesTest, IsCorrectUnderLossAndDelay) {
   for (std::uint32_t seed = 1; seed <= Seeds(7); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 source(seed);
@@ -180,9 +181,9 @@ TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
   }
 }
 
-// Why: transmitted memory may be overwritten once it is acknowledged, and the other side may
-// acknowledge what it has read before this side knows that it was sent.
-TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
+// Why: transmitted memory may be overwritten once it is acknowledged, and the other side may acknowledge it
+// before this side learns that it was sent.
+TEST(RawMessagesTest, AFrameIsTransmittedOnceAllOfItWasRead) {
   Pair pair(16, kSlot, RegisteredArena());
   pair.completes = false;
   End& end = pair.ends[0];
@@ -192,7 +193,7 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   frame.header.sequence = 1;
   frame.payload = end.arena->memory.data();
   frame.header.payload_bytes = 5 * kSlot + 100;
-  std::memset(end.arena->memory.data(), 1, frame.header.payload_bytes);  // As the number.
+  std::memset(end.arena->memory.data(), 1, frame.header.payload_bytes);  // Equals the number.
   writer.Queue(frame);
   frame.header.sequence = 2;
   frame.header.payload_bytes = 0;
@@ -211,10 +212,10 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   EXPECT_EQ(writer.transmitted(), 2u);
 }
 
-// Why: when a rail is given up its driver may still have messages to read, from memory that is then
-// overwritten. How: a queue pair reads some of the posted messages, the rail is given up, the
-// memory overwritten, and the rest is read: at each place.
-TEST(RawMessagesTest, WhatIsReadAfterTheRailWasGivenUpIsWorthNothing) {
+// Why: when a rail ends, its driver may still have messages to send, from memory that is then overwritten.
+// How: a queue pair reads some of the posted messages, the rail ends, the memory is overwritten, and the rest
+// is read: at each point.
+TEST(RawMessagesTest, IgnoresMessagesSentAfterTheRailEnded) {
   std::size_t posted = 1;
   std::size_t most_frames = 0;
   for (std::size_t read = 0; read <= posted; ++read) {
@@ -236,20 +237,20 @@ TEST(RawMessagesTest, WhatIsReadAfterTheRailWasGivenUpIsWorthNothing) {
       }
       pair.Send(0, out[i]);
     }
-    for (int i = 0; i < 3; ++i) pair.Turn();  // Its frames' bytes are looked at.
+    for (int i = 0; i < 3; ++i) pair.Turn();  // Checks the bytes of its frames.
     most_frames = std::max(most_frames, pair.ends[1].frames.size());
   }
   EXPECT_GE(most_frames, 2u);
 }
 
-// Why: payload is a client's, which may know the form of headers, but not this connection's number.
-TEST(RawMessagesTest, TakesPayloadThatLooksLikeAHeaderForPayload) {
+// Why: payload comes from a client, which may know the form of headers, but not this connection's number.
+TEST(RawMessagesTest, DoesNotMistakePayloadForAHeader) {
   Pair pair(16, kSlot, RegisteredArena());
   wire::MessageHeader header;
   header.connection = 78;
   header.number = 3;
   End& from = pair.ends[0];
-  EXPECT_FALSE(from.Write(1, 100'000));  // Now begins at the arena's first bytes.
+  EXPECT_FALSE(from.Write(1, 100'000));  // Begins at the arena's first bytes.
   for (std::size_t at = 0; at < 100'000; at += kSlot) {
     std::memcpy(from.arena->memory.data() + at, &header, sizeof header);
   }
@@ -272,9 +273,9 @@ TEST(RawMessagesTest, TakesPayloadThatLooksLikeAHeaderForPayload) {
   EXPECT_EQ(std::memcmp(payload, from.arena->memory.data(), 20'000), 0);
 }
 
-// Why: the process at the other end may send anything. Sending only raw messages costs it nothing,
-// and us a little each.
-TEST(RawMessagesTest, RefusesThoseWhoSendNothingElse) {
+// Why: the process at the other end may send anything. Sending only raw messages costs it nothing, and us a
+// little each.
+TEST(RawMessagesTest, RefusesAPeerThatSendsOnlyRawMessages) {
   End end(8, kSlot, 1000 * kMs);
   bool taken = true;
   int came = 0;
@@ -292,8 +293,8 @@ TEST(RawMessagesTest, RefusesThoseWhoSendNothingElse) {
   EXPECT_EQ(came, 8 * 8 + 1);
 }
 
-// A number that leaves no room for the messages that came must be made up.
-TEST(RawMessagesTest, RefusesAHeaderThatDeniesWhatHasCome) {
+// A number that leaves no room for the received messages must be forged.
+TEST(RawMessagesTest, RefusesAHeaderThatContradictsReceivedMessages) {
   End end(8, kSlot, 1000 * kMs);
   wire::MessageHeader header;
   header.connection = 77;

@@ -1,6 +1,6 @@
-// The rules for all rails, over queue pairs of the fake verbs: Apple's kind, Linux's kind, and
-// where messages are lost. And over two devices of this machine, if there are some:
-// MLXCOMM_TEST_RDMA="rxe0=10.77.0.1,rxe1=10.77.0.2" names them and their addresses.
+// The rules for all rails, over queue pairs of the fake verbs: Apple's kind, Linux's kind, and one that loses
+// messages. Also over two devices of this machine, if MLXCOMM_TEST_RDMA="rxe0=10.77.0.1,rxe1=10.77.0.2" names
+// them and their addresses.
 #include <arpa/inet.h>
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ class RdmaRails final : public RailMaker {
     }
   }
   ~RdmaRails() override {
-    // Threads end after some time, but they do.
+    // Threads end with some delay.
     for (const auto& device : devices_) {
       LookUntil([&device] { return device->use().queue_pairs == 0; });
     }
@@ -54,7 +54,7 @@ class RdmaRails final : public RailMaker {
     std::array<std::unique_ptr<rdma::QueuePair>, 2> pairs;
     for (std::size_t i : {0u, 1u}) {
       auto made = devices_[i]->MakeQueuePair(shape, gids_[i]);
-      // Queue pairs of rails that have gone may still exist.
+      // Queue pairs of ended rails may still exist.
       while (absl::IsResourceExhausted(made.status())) {
         made = devices_[i]->MakeQueuePair(shape, gids_[i]);
       }
@@ -78,8 +78,8 @@ class RdmaRails final : public RailMaker {
     }
     return rails;
   }
-  // Its work fails, sometimes at one end only: the other one notices by silence, which takes time.
-  // A test cannot break real ones.
+  // Its work fails, sometimes at one end only: the other one notices by silence, which takes time. A test
+  // cannot break real ones.
   bool Cut(std::size_t which) override {
     if (!is_fake_) return false;
     control_.BreakPair(numbers_[which][0]);

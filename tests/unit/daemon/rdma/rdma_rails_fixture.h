@@ -1,6 +1,6 @@
 // Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs.
 //
-// Owner: a test. Thread: its own, which is both loops. Memory: theirs.
+// Owner: a test. Thread: its own, which is both loops. Memory: the fabrics'.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace mlxcomm::fabric {
 
-// A client's arena: touching it after it was unmapped ends the test.
+// A client's arena; touching it after it was unmapped crashes the test.
 class Arena {
  public:
   static constexpr std::size_t kBytes = 8 * 1024 * 1024;
@@ -54,7 +54,7 @@ class RdmaRailsTest : public FabricTest {
     EXPECT_EQ(control.TakeFaults(), "");
     control.Want("");
   }
-  // What both nodes have, changed for a test; it may look at `fabric.self`.
+  // Changes both nodes' options for a test; it may check `fabric.self`.
   using Change = std::function<void(link::FabricOptions& fabric, rdma::RdmaOptions& rdma)>;
   void Join(const Change& change = [](link::FabricOptions&, rdma::RdmaOptions&) {}) {
     a = NodeOf("a", 1, {}, change);
@@ -137,7 +137,7 @@ class RdmaRailsTest : public FabricTest {
     const v1::RailStatus* const rail = RailOf(links, v1::Transport::rdma);
     return rail == nullptr ? v1::RailStatus() : *rail;
   }
-  // Sends from the arena until some of it has gone without a copy.
+  // Sends from the arena until some of it was sent without a copy.
   void CarryUntilDirect(const Arena& arena) {
     const std::uint64_t before = Rdma(*a).direct_bytes();
     for (int i = 0; i < 100 && Rdma(*a).direct_bytes() == before; ++i) Carry(arena.bytes());

@@ -1,5 +1,5 @@
-// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: these are
-// made automatically, carry data, go and come back, while the connection carries on.
+// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: the rails are made
+// automatically, carry data, end and come back, while the connection carries on.
 #include <random>
 
 #include "daemon/fabric/authentication.h"
@@ -23,7 +23,7 @@ TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
   EXPECT_GT(RailOf(link::StatusOfLinks(*a->fabric), v1::Transport::rdma)->sent_bytes(), 1'000'000u);
 }
 
-// Why: the connection is the spare, and the layers above may not notice.
+// Why: the connection is the spare, and the layers above must not notice.
 TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -40,8 +40,8 @@ TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   EXPECT_TRUE(b->lost.empty());
 }
 
-// Why: Linux waits with the removal of a device until no process has it open, and notifies nobody.
-TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIsBack) {
+// Why: Linux delays the removal of a device until no process has it open, and notifies none.
+TEST_F(RdmaRailsTest, ClosesARemovedDeviceAndReopensItWhenItIsBack) {
   const std::string entry = rdma::FakeVerbsControl::EntryOf("rdma_en1");
   std::ofstream(entry) << "1";
   Join();
@@ -61,10 +61,10 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   std::filesystem::remove(entry);
 }
 
-// Why: after idle hours the rail must still work, or be known to have gone. How: neither side sends
-// anything; heartbeats go over the queue pair itself, in both directions, and when nothing arrives
-// there any more the rail goes although the connection beside it lives.
-TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
+// Why: after idle hours the rail must still work, or its failure must be known. How: neither side sends
+// anything; heartbeats pass over the queue pair itself, in both directions. When they no longer arrive, the
+// rail ends although the connection beside it is alive.
+TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   const auto received = [](const Node& node) {
@@ -87,9 +87,9 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: a queue pair of a daemon that has ended accepts messages without any notification. How:
-// silence would be noticed only after an hour.
-TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
+// Why: the queue pair of a stopped daemon accepts messages without any notification. How: silence would be
+// noticed only after an hour.
+TEST_F(RdmaRailsTest, EndsWithTheConnectionOfAStoppedDaemon) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.heartbeat_timeout_ns = 3'600'000'000'000;
   });
@@ -98,9 +98,9 @@ TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
   ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
 }
 
-// Why: a connection that is cut does not mean that the daemon has ended: the queue pair carries the
+// Why: a connection that is cut does not mean that the daemon has stopped: the queue pair carries the
 // channel.
-TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
+TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsDown) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   cable->PullOut();
@@ -115,9 +115,9 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: the proof on the connection holds for the queue pair beside it, and a key that is no longer
-// accepted must not live on in one.
-TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
+// Why: the connection's proof covers the queue pair beside it, and a key that is no longer accepted must not
+// live on in one.
+TEST_F(RdmaRailsTest, StaysIfTheConnectionIsProvedAgainAndEndsOtherwise) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.new_proof_timeout_ns = 1'000'000'000;
   });
@@ -131,15 +131,15 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
   EXPECT_EQ(RailOf(link::StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address(), made);
   Carry(1024 * 1024);
 
-  cable->PullOut();  // Nothing is left to be proved.
+  cable->PullOut();  // Leaves no connection that could be proved again.
   ASSERT_TRUE(RunUntil(
       both(), [&] { return !IsUp(*a, v1::Transport::tcp) && !IsUp(*b, v1::Transport::tcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
 
-// Why: a device that garbles messages longer than a frame does not say so, as before macOS 26.3.
-TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
+// Why: a device that corrupts messages longer than a frame does not report it, as before macOS 26.3.
+TEST_F(RdmaRailsTest, SendsOneFramePerMessageIfADeviceSupportsNoMore) {
   control.Want("one_frame_only 1");
   Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     const bool earlier = options.self.name == "b";
@@ -152,9 +152,9 @@ TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
   EXPECT_GE(Rdma(*a).sent_bytes(), before + 1024 * 1024);
 }
 
-// Why: a node with the key may still send anything. How: set-up messages of random bits, and offers
-// of one name again and again, all while rails are made; then it is quiet, and the rail is there.
-TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
+// Why: a key holder may send anything. How: set-up messages of random bits, and repeated offers of one
+// number, while rails are made; then it is quiet, and the rail is up.
+TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   std::mt19937_64 random(1);
@@ -196,7 +196,7 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
   EXPECT_TRUE(b->lost.empty());
 }
 
-TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
+TEST_F(RdmaRailsTest, ReportsThatTheOtherSideHasNone) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     if (options.self.name == "b") rdma.library = "/nowhere/libverbs.so";
   });
@@ -215,7 +215,7 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   EXPECT_EQ(before.arena_regions(), 1u);
   EXPECT_EQ(before.arena_region_bytes(), Arena::kBytes);
   EXPECT_GT(before.arena_regions_max(), 1u);
-  // The share of each rail depends on how fast it is just now.
+  // Each rail's share depends on its present speed.
   const auto sent_directly = [&] { return Rdma(*a).direct_bytes() - before.direct_bytes(); };
   for (int i = 0; i < 10 || (i < 300 && sent_directly() <= 1'000'000); ++i) Carry(arena.bytes());
   const v1::RailStatus after = Rdma(*a);
@@ -228,21 +228,21 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
 
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
-  // The driver's thread first removes it from the count, then releases the memory.
+  // The driver's thread first uncounts it, then releases the memory.
   ASSERT_TRUE(
       RunUntil(both(), [&] { return Rdma(*a).arena_regions() == 0 && !arena.is_mapped(); }));
   Carry(1024 * 1024);
 }
 
-// Why: a driver that hangs may read posted memory at any time, long after its rail has been given
-// up and the client has gone. Nothing waits for it, and the pages stay for it.
-TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
+// Why: a driver that hangs may read posted memory at any time, long after its rail has ended and the client
+// has left. Nothing waits for it, and the pages are kept for it.
+TEST_F(RdmaRailsTest, KeepsAnArenaOnlyForADriverThatHangs) {
   Join();
   Arena arena;
   a->fabric->AddMemory(arena.memory());
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   CarryUntilDirect(arena);
-  control.Want("delay_us 3000");  // So that some of it is still to be read.
+  control.Want("delay_us 3000");  // So that some of it is still unread.
   std::vector<std::byte> target(Arena::kBytes);
   const std::uint64_t before = Rdma(*a).direct_bytes();
   // A rail that has become slow may get nothing in one round.

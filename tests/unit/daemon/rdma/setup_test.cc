@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// One side: what its set-up requests is done at once, unless a test delays it.
+// One side: requests are executed at once, unless a test delays them.
 struct Side : SetupPort {
   Side(bool offers, const Limits& limits)
       : number(offers ? 11u : 22u),
@@ -109,9 +109,9 @@ class SetupTest : public testing::Test {
   std::unique_ptr<Side> answerer;
 };
 
-// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ.
-// How: whichever side it is, both must end with messages of one frame, without waiting for a pause.
-TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
+// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ. How: whichever
+// side is the older, both must end with messages of one frame, without a pause.
+TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesSupport) {
   const Limits earlier = AppleLimits("26.2.1");
   ASSERT_EQ(earlier.message_bytes_max, apple::kFrameBytes);
   for (const bool offerers : {true, false}) {
@@ -120,12 +120,12 @@ TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
     EXPECT_EQ(offerer->shape.message_bytes, apple::kFrameBytes);
     EXPECT_EQ(answerer->shape.message_bytes, apple::kFrameBytes);
   }
-  // It is not asked again for what it has refused.
+  // A refused size is not offered again.
   EXPECT_EQ(offerer->dropped.size(), 1u);
 }
 
 // Why: a neighbour's number must not set a limit here, neither too high nor zero.
-TEST_F(SetupTest, TakesNoSizeOfMessagesThatMakesNoSense) {
+TEST_F(SetupTest, RefusesInvalidMessageSizes) {
   for (const std::uint32_t bytes : {0u, 4095u, Limits().message_bytes, 1u << 30}) {
     deaf = true;
     Run();
@@ -181,7 +181,7 @@ TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
   EXPECT_TRUE(BothUp());
   EXPECT_EQ(answerer->shape.service, Service::kReliable);
 
-  Run(LinuxLimits(), Limits());  // It gets the reason, and offers another at once.
+  Run(LinuxLimits(), Limits());  // The offerer receives the reason, and offers the other at once.
   EXPECT_TRUE(BothUp());
   EXPECT_EQ(offerer->shape.service, Service::kUnreliable);
   EXPECT_EQ(offerer->rails.size(), 1u);
@@ -191,8 +191,8 @@ TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
   EXPECT_EQ(answerer->shape.service, Service::kUnreliable);
 }
 
-// Why: a driver shows what a device has when it makes one; configurations may not know.
-TEST_F(SetupTest, TakesUnreliableServiceWhereADriverHasNoOther) {
+// Why: only making a queue pair shows what a device supports; configurations may not know.
+TEST_F(SetupTest, FallsBackToUnreliableServiceIfADriverHasNoOther) {
   for (const bool at_offerer : {true, false}) {
     offerer = std::make_unique<Side>(true, LinuxLimits());
     answerer = std::make_unique<Side>(false, LinuxLimits());
@@ -204,8 +204,8 @@ TEST_F(SetupTest, TakesUnreliableServiceWhereADriverHasNoOther) {
   }
 }
 
-// Why: messages lie in pinned memory; a neighbour's numbers must not decide how much.
-TEST_F(SetupTest, GivesNoMoreMemoryThanItsOwnNumbersComeTo) {
+// Why: messages lie in pinned memory, and a neighbour's numbers must not decide how much.
+TEST_F(SetupTest, UsesNoMoreMemoryThanItsOwnLimitsAllow) {
   Limits large;
   large.message_bytes = 4 * Limits().message_bytes;
   large.messages_max = 4000;
@@ -226,8 +226,8 @@ TEST_F(SetupTest, GivesNoMoreMemoryThanItsOwnNumbersComeTo) {
       << offerer->setup.detail();
 }
 
-// Why: a rail that only one side has accepts messages that never arrive, without any notification.
-TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
+// Why: a rail that exists on one side only accepts messages that never arrive, without any notification.
+TEST_F(SetupTest, BothSidesGiveUpIfOneCannotAddTheRail) {
   for (const bool at_offerer : {true, false}) {
     offerer = std::make_unique<Side>(true, Limits());
     answerer = std::make_unique<Side>(false, Limits());
@@ -240,7 +240,7 @@ TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
   }
 }
 
-TEST_F(SetupTest, BothSidesSayWhyAndTryAgainWithPausesThatGrow) {
+TEST_F(SetupTest, BothSidesReportWhyAndRetryWithGrowingPauses) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
   answerer->make_status = rail::WithReason(absl::ResourceExhaustedError("no queue pair left"),
@@ -278,12 +278,12 @@ TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
   for (const Side* side : {offerer.get(), answerer.get()}) {
     EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
   }
-  // It returns after all: it is no longer needed.
+  // The call returns after all, but its result is no longer needed.
   answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
   EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
 }
 
-TEST_F(SetupTest, TellsByItsReasonThatItIsItsOwnDriverThatDoesNotAnswer) {
+TEST_F(SetupTest, ReportsThatItsOwnDriverDoesNotAnswer) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
   offerer->hangs = true;
@@ -294,20 +294,20 @@ TEST_F(SetupTest, TellsByItsReasonThatItIsItsOwnDriverThatDoesNotAnswer) {
   EXPECT_FALSE(offerer->setup.peers_reason());
 }
 
-TEST_F(SetupTest, GivesUpOnAnotherSideThatDoesNotAnswer) {
+TEST_F(SetupTest, GivesUpOnAPeerThatDoesNotAnswer) {
   deaf = true;
   Run();
   EXPECT_EQ(offerer->setup.state(), Setup::State::kOffered);
   Wait(Setup::kAttemptNs);
   EXPECT_EQ(offerer->setup.detail(), "the other side does not answer");
   EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaNotMade);
-  EXPECT_FALSE(offerer->setup.peers_reason()) << "it has said nothing";
+  EXPECT_FALSE(offerer->setup.peers_reason()) << "the other side reported none";
   deaf = false;
   Wait(Setup::kPauseNsMax);
   EXPECT_TRUE(BothUp());
 }
 
-TEST_F(SetupTest, MakesItAgainWhenTheRailHasGoneOnEitherSide) {
+TEST_F(SetupTest, MakesTheRailAgainAfterItEndedOnEitherSide) {
   for (const bool at_offerer : {true, false}) {
     Run();
     ASSERT_TRUE(BothUp());
@@ -315,15 +315,15 @@ TEST_F(SetupTest, MakesItAgainWhenTheRailHasGoneOnEitherSide) {
     Side& other = at_offerer ? *answerer : *offerer;
     seen_by.setup.OnRailGone(now);
     Settle();
-    EXPECT_EQ(other.dropped.size(), 1u) << "it heard of it, and let its own go";
+    EXPECT_EQ(other.dropped.size(), 1u) << "it received the report, and dropped its own rail";
     Wait(Setup::kPauseNsMin);
     EXPECT_TRUE(BothUp());
     EXPECT_EQ(offerer->rails.size(), 2u);
   }
 }
 
-// Why: the message that the rail has gone may be lost with the channel; then the offer shows it.
-TEST_F(SetupTest, TakesANewOfferForTheEndOfItsRail) {
+// Why: the message that the rail has ended may be lost with the channel; then the offer reveals it.
+TEST_F(SetupTest, TreatsANewOfferAsTheEndOfItsRail) {
   Run();
   ASSERT_TRUE(BothUp());
   deaf = true;
@@ -336,7 +336,7 @@ TEST_F(SetupTest, TakesANewOfferForTheEndOfItsRail) {
   EXPECT_TRUE(BothUp());
 }
 
-TEST_F(SetupTest, BeginsAnewWhenItMayTryNow) {
+TEST_F(SetupTest, StartsAgainOnTryNow) {
   Run();
   ASSERT_TRUE(BothUp());
   offerer->setup.Abandon();
@@ -347,8 +347,8 @@ TEST_F(SetupTest, BeginsAnewWhenItMayTryNow) {
   EXPECT_TRUE(BothUp());
 }
 
-// Why: it comes from a node with the key, but a wrong number must not reach a driver.
-TEST_F(SetupTest, RefusesOffersThatMakeNoSense) {
+// Why: it comes from a key holder, but a wrong number must not reach a driver.
+TEST_F(SetupTest, RefusesInvalidOffers) {
   const auto taken = [](const std::function<void(wire::RailSetup&)>& change) {
     Side side(false, Limits());
     wire::RailSetup offer{};

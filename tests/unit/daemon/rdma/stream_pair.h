@@ -1,5 +1,5 @@
-// Two message streams and the messages under way between them, in one virtual time; and a fake
-// arena, registered with a fake device, that one of them may send from.
+// Two message streams and the messages in flight between them, in one virtual time; and a fake arena,
+// registered with a fake device, that one of them may send from.
 //
 // Owner: a test. Thread: its own. Memory: the streams' slots and the messages.
 #pragma once
@@ -65,7 +65,7 @@ class PaperDevice final : public Device {
   const Limits limits_;
 };
 
-// One arena; regions are made as soon as they are asked for.
+// An arena whose regions are made as soon as they are requested.
 struct PaperArena final : ArenaRegionsPort {
   explicit PaperArena(const Limits& limits = {}, std::size_t bytes = 4 << 20)
       : memory(bytes), regions(limits, *this), sends({std::shared_ptr<void>(), &regions}) {
@@ -110,7 +110,7 @@ inline constexpr std::uint64_t kMs = 1'000'000;
 
 // One end: its slots, its stream, its posted receives, and the frames that it has read.
 struct End {
-  // `arena`: where frames' payload lies; nullptr: anywhere.
+  // `arena`: holds the frames' payload; nullptr: ordinary memory does.
   End(std::uint32_t messages, std::uint32_t slot_bytes, std::uint64_t now,
       std::unique_ptr<PaperArena> with_arena = nullptr)
       : memory(std::size_t{2} * messages * slot_bytes),
@@ -123,7 +123,7 @@ struct End {
         now);
   }
 
-  // A frame whose payload follows from its number; false: not all of it is written, call again.
+  // Writes a frame whose payload follows from its number; false: call again to write the rest.
   bool Write(std::uint64_t sequence, std::uint32_t payload_bytes) {
     wire::FrameHeader header;
     header.sequence = sequence;
@@ -137,7 +137,7 @@ struct End {
       iovec parts[2];
       int count = 0;
       if (written < sizeof header) {
-        EXPECT_EQ(written, 0u) << "a header was cut";
+        EXPECT_EQ(written, 0u) << "a header was split";
         parts[count++] = {&header, sizeof header};
       }
       const std::size_t at = written < sizeof header ? 0 : written - sizeof header;
@@ -150,7 +150,7 @@ struct End {
     return true;
   }
 
-  // All that there is, in pieces of odd sizes.
+  // Reads everything, in pieces of odd sizes.
   void Read() {
     for (;;) {
       if (stream->TakeGap()) {
@@ -196,12 +196,12 @@ struct End {
   int gaps = 0;
 };
 
-// Both ends, and messages under way between them, in one virtual time.
+// Both ends and the messages in flight between them, in one virtual time.
 class Pair {
  public:
   explicit Pair(std::uint32_t messages = 8, std::uint32_t slot_bytes = 4096)
       : ends{End(messages, slot_bytes, now), End(messages, slot_bytes, now)} {}
-  // The first sends from its arena.
+  // The first end sends from its arena.
   Pair(std::uint32_t messages, std::uint32_t slot_bytes, std::unique_ptr<PaperArena> arena)
       : ends{End(messages, slot_bytes, now, std::move(arena)), End(messages, slot_bytes, now)} {}
 

@@ -1,4 +1,4 @@
-// The results of trials of devices that behave as Apple's are said to, of others, and of none.
+// The results of trials on fake devices: with Apple's documented behaviour, with others', and without any.
 #include "daemon/rdma/trials.h"
 
 #include <gmock/gmock.h>
@@ -20,9 +20,9 @@ class TrialsTest : public FakeLibraryTest {
   Limits limits_;
 };
 
-// Why: a reader of a report compares it with what is assumed about such devices. How: the fake has
-// the rules of Apple's and reports broken ones, which is expected here.
-TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
+// Why: a reader compares a report with the assumptions about such devices. How: the fake has Apple's rules
+// and reports broken ones, which this test expects.
+TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
   const std::map<std::string, std::string> refused = {
       {"pair-rc", "has no reliable queue pairs"},
       {"region-local", "did not register memory"},
@@ -51,7 +51,7 @@ TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
   EXPECT_THAT(faults, HasSubstr("was moved to the error state before it was destroyed"));
 }
 
-TEST_F(TrialsTest, TellWhatLinuxDevicesTake) {
+TEST_F(TrialsTest, ReportWhatLinuxDevicesAccept) {
   Want("unreliable_only 0");
   limits_ = LinuxLimits();
   for (const char* const name : {"pair-rc", "region-local", "receives-before", "message-short"}) {
@@ -59,7 +59,7 @@ TEST_F(TrialsTest, TellWhatLinuxDevicesTake) {
   }
 }
 
-TEST_F(TrialsTest, SayWhereADriverFails) {
+TEST_F(TrialsTest, ReportWhereADriverFails) {
   Want("fail ibv_reg_mr");
   EXPECT_THAT(std::string(Run("pair-uc").status().message()), HasSubstr("did not register memory"));
   EXPECT_THAT(Run("regions").value_or(""), HasSubstr("0 at once; then: Input/output error"));
@@ -67,7 +67,7 @@ TEST_F(TrialsTest, SayWhereADriverFails) {
   EXPECT_THAT(std::string(Run("describe").status().message()), HasSubstr("cannot be opened"));
 }
 
-TEST_F(TrialsTest, ListWhatThereIs) {
+TEST_F(TrialsTest, ListTrialsAndDevices) {
   Want("down rdma_en2");
   EXPECT_EQ(Run("devices").value_or(""),
             "rdma_en1\tactive\tactive\nrdma_en2\tdown\tport 1 is down\n");

@@ -10,7 +10,7 @@ namespace {
 
 class VerbsQueuePairTest : public FakeLibraryTest {
  protected:
-  // Until `pair` has reported `count` completions; a minute is "never".
+  // Waits until `pair` has reported `count` completions; gives up after a minute.
   static std::vector<Completion> Await(QueuePair& pair, std::size_t count) {
     std::vector<Completion> reported;
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
@@ -27,8 +27,8 @@ class VerbsQueuePairTest : public FakeLibraryTest {
   }
 };
 
-// Why: a machine without RDMA is the ordinary case, and its daemon must say why.
-TEST_F(VerbsQueuePairTest, SaysWhyThereIsNoLibrary) {
+// Why: a machine without RDMA is normal, and its daemon must report why.
+TEST_F(VerbsQueuePairTest, ReportsWhyThereIsNoLibrary) {
   const auto none = LoadLibrary("/nowhere/libverbs.so");
   EXPECT_TRUE(absl::IsUnavailable(none.status()));
   EXPECT_NE(none.status().message().find("/nowhere/libverbs.so"), std::string::npos);
@@ -38,9 +38,9 @@ TEST_F(VerbsQueuePairTest, SaysWhyThereIsNoLibrary) {
       << other.status();
 }
 
-// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is
-// polled, its depth is the requested one, and a failure has a number.
-TEST_F(VerbsQueuePairTest, CarriesMessagesByWhatEveryLibraryHas) {
+// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is polled,
+// its depth is the requested one, and a failure has a number.
+TEST_F(VerbsQueuePairTest, CarriesMessagesWithTheRequiredFunctionsOnly) {
   library_ = *LoadLibrary(FAKE_VERBS_LEAST);
   auto [a, b] = Connected();
   EXPECT_EQ(a->descriptor(), -1);
@@ -74,7 +74,7 @@ TEST_F(VerbsQueuePairTest, ListsDevicesWithTheirAddressesAndStates) {
   EXPECT_EQ(devices->at(1).state, "port 1 is down");
 }
 
-TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndTellsOfThem) {
+TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndReportsThem) {
   auto [a, b] = Connected();
   ASSERT_EQ(a->receives(), Limits().messages_max);
   const auto fill = [](QueuePair& pair, std::uint32_t slot, int with) {
@@ -100,8 +100,8 @@ TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndTellsOfThem) {
   EXPECT_EQ(a->Slot(0)[0], std::byte{9});
 }
 
-// Why: the daemon's own budget must end before the driver's does, because a driver's EBUSY reads as
-// if waiting would help.
+// Why: the daemon's own limit must come before the driver's, because a driver's EBUSY reads as if waiting
+// would help.
 TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
   const auto device = Open("rdma_en1");
   std::vector<std::unique_ptr<QueuePair>> pairs;
@@ -120,8 +120,8 @@ TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
   EXPECT_TRUE(device->MakeQueuePair(shape, Ipv4Gid(1)).ok());
 }
 
-// Why: other processes may hold queue pairs that this daemon's budget does not know.
-TEST_F(VerbsQueuePairTest, SaysThatOthersHoldTheQueuePairs) {
+// Why: other processes may hold queue pairs that this daemon does not count.
+TEST_F(VerbsQueuePairTest, ReportsThatOthersHoldTheQueuePairs) {
   Limits more;
   more.queue_pairs_max = 100;
   const auto device = Open("rdma_en1", more);
@@ -134,8 +134,8 @@ TEST_F(VerbsQueuePairTest, SaysThatOthersHoldTheQueuePairs) {
   EXPECT_NE(refused.message().find("other processes"), std::string::npos) << refused;
 }
 
-// Why: the granted depth counts, in frames; not all drivers refuse posts beyond it, and they go
-// wrong later.
+// Why: the granted depth, in frames, is the limit; not all drivers refuse posts beyond it, and they fail
+// later.
 TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   Want("grant 32");
   auto [a, b] = Connected();
@@ -150,9 +150,9 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 
-// Why: Macs' devices are known to carry data only between IPv4 GIDs, which they have some time
-// after their cable is plugged in. The first GID belongs to another address than the link's.
-TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsThereIsOne) {
+// Why: Macs' devices are known to carry data only between IPv4 GIDs, which appear some time after the cable
+// is plugged in. The first GID belongs to another address than the link's.
+TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsOneExists) {
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
   Want("ipv4_gids_only 1\nno_ipv4 rdma_en1");
@@ -176,7 +176,7 @@ TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsThereIsOne) {
   EXPECT_TRUE((*b)->Connect((*a)->address()).ok());
 }
 
-TEST_F(VerbsQueuePairTest, SaysWhatIsMissing) {
+TEST_F(VerbsQueuePairTest, ReportsWhatIsMissing) {
   const auto device = Open("rdma_en1");
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   EXPECT_TRUE(absl::IsNotFound(library_->Open("rdma_en9", {}).status()));
@@ -193,7 +193,7 @@ TEST_F(VerbsQueuePairTest, SaysWhatIsMissing) {
 }
 
 // Why: the device may still write to memory that the driver does not release.
-TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
+TEST_F(VerbsQueuePairTest, LeaksWhatTheDriverDoesNotGiveBack) {
   auto device = Open("rdma_en1");
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   auto kept = *device->MakeQueuePair(shape, Ipv4Gid(1));
@@ -212,12 +212,12 @@ TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
   EXPECT_EQ(device->use().queue_pairs, 1u);
   EXPECT_EQ(device->use().regions, 2u);
   Want("");
-  device.reset();  // Its domain is in use: it stays open.
+  device.reset();  // Its domain is in use, so it stays open.
   EXPECT_EQ(TakeFaults(), "");
 }
 
-// Why: the driver may go on reading what it does not release.
-TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotLetGo) {
+// Why: the driver may keep reading what it does not release.
+TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotRelease) {
   auto device = Open("rdma_en1");
   auto arena = std::make_shared<std::vector<std::byte>>(1 << 20);
   const std::weak_ptr<std::vector<std::byte>> is_kept = arena;
@@ -229,12 +229,12 @@ TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotLetGo) {
   Want("");
 }
 
-TEST_F(VerbsQueuePairTest, SaysThatThereAreNoReliableQueuePairs) {
+TEST_F(VerbsQueuePairTest, ReportsThatThereAreNoReliableQueuePairs) {
   const auto none = Open("rdma_en1")->MakeQueuePair({Service::kReliable, 4096, 4}, Ipv4Gid(1));
   EXPECT_TRUE(absl::IsUnimplemented(none.status())) << none.status();
 }
 
-TEST_F(VerbsQueuePairTest, TellsThatACompletionIsAnError) {
+TEST_F(VerbsQueuePairTest, ReportsAFailedCompletion) {
   auto [a, b] = Connected();
   Want("break rdma_en2");
   const std::vector<Completion> reported = Await(*b, b->receives());
@@ -243,7 +243,7 @@ TEST_F(VerbsQueuePairTest, TellsThatACompletionIsAnError) {
   EXPECT_STREQ(reported[0].what, "local length error");
 }
 
-TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasThem) {
+TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesIfSupported) {
   Want("unreliable_only 0");
   const Limits limits = LinuxLimits();
   auto [a, b] = Connected(limits);

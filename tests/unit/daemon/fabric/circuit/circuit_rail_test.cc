@@ -1,5 +1,4 @@
-// The rail over a circuit, with a fake circuit: the window, pieces put together, and an other end
-// that sends what it may not.
+// The rail over a circuit, with a fake circuit: the window, pieces, and violations by the other end.
 #include "daemon/fabric/circuit/circuit_rail.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +89,7 @@ class CircuitRailTest : public testing::Test {
     Take();
   }
   static std::byte ByteAt(std::uint64_t i) { return static_cast<std::byte>(i * 7 >> 4); }
-  // Takes the events that the link would get.
+  // Takes the events meant for the link.
   void Take() {
     rail::RailEvent event;
     while (rail.Pop(event)) {
@@ -129,9 +128,9 @@ class CircuitRailTest : public testing::Test {
 
 constexpr std::uint32_t kPiece = wire::kEagerBytesMax;
 
-// Why: an end that sends and gives no credit makes this one acknowledge without end; a rail filled
-// with acknowledgements took no commands any more, and the loop waited without a pause.
-TEST_F(CircuitRailTest, TakesEveryCommandHoweverManyAcknowledgementsWaitForTheWindow) {
+// Why: an end that sends and gives no credit makes this one acknowledge without limit; a rail filled with
+// acknowledgements took no more commands, and the loop waited without a pause.
+TEST_F(CircuitRailTest, AcceptsEveryCommandHoweverManyAcknowledgementsAreQueued) {
   Transmit(Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), source.data());
   std::uint64_t bytes = 0;
   for (const Sent& sent : circuit.sent) bytes += sent.payload.size();
@@ -156,8 +155,8 @@ TEST_F(CircuitRailTest, TakesEveryCommandHoweverManyAcknowledgementsWaitForTheWi
   EXPECT_EQ(circuit.sent.back().inner().type, wire::FrameType::kGrant);
 }
 
-// Why: the nodes in between must hold everything that is under way.
-TEST_F(CircuitRailTest, SendsNoMoreThanTheWindowUntilItIsTaken) {
+// Why: the nodes in between must hold everything that is in flight.
+TEST_F(CircuitRailTest, SendsNoMoreThanTheWindowUntilItIsCredited) {
   Transmit(Header(wire::FrameType::kData, 1, 1024 * 1024), source.data());
   Take();
   std::uint64_t bytes = 0;
@@ -185,7 +184,7 @@ TEST_F(CircuitRailTest, CountsSmallFramesInTheWindowAsWell) {
   EXPECT_EQ(circuit.sent.size(), wire::kCircuitFramesMax + 100);
 }
 
-TEST_F(CircuitRailTest, TellsWhatItHasTakenBeforeTheWindowIsUsedUp) {
+TEST_F(CircuitRailTest, SendsCreditBeforeTheWindowIsUsedUp) {
   for (std::uint32_t i = 1; i <= wire::kCircuitFramesMax; ++i) {
     Piece(Header(wire::FrameType::kEager, i, kPiece), 0, kPiece);
   }
@@ -195,7 +194,7 @@ TEST_F(CircuitRailTest, TellsWhatItHasTakenBeforeTheWindowIsUsedUp) {
   EXPECT_EQ(bytes, reported * (sizeof(wire::FrameHeader) + kPiece));
 }
 
-TEST_F(CircuitRailTest, SendsSignsOfLifeThoughTheWindowIsUsedUpButNotWithoutEnd) {
+TEST_F(CircuitRailTest, SendsSomeHeartbeatsBeyondAFullWindow) {
   for (std::uint64_t i = 1; i <= 200; ++i) Transmit(Header(wire::FrameType::kGrant, i, 0), nullptr);
   rail::RailCommand heartbeat;
   heartbeat.kind = rail::RailCommand::Kind::kHeartbeat;
@@ -230,7 +229,7 @@ TEST_F(CircuitRailTest, PutsPiecesTogether) {
   for (std::uint32_t i = 0; i < 20'000; ++i) ASSERT_EQ(payloads[1][i], ByteAt(i));
 }
 
-TEST_F(CircuitRailTest, TouchesNothingOfAWithdrawnReceiveThoughAFrameIsHalfHere) {
+TEST_F(CircuitRailTest, LeavesAWithdrawnReceiveAloneInTheMiddleOfAFrame) {
   Post(60'000);
   const wire::FrameHeader data = Header(wire::FrameType::kData, 1, 60'000);
   Piece(data, 0, kPiece);
@@ -254,7 +253,7 @@ TEST_F(CircuitRailTest, GoesDownWhenTheCircuitHasEnded) {
   Take();
   EXPECT_THAT(down, ElementsAre("its daemon has ended"));
   EXPECT_EQ(cause, rail::DownCause::kReset);
-  EXPECT_THAT(circuit.closed, IsEmpty());  // It has ended already.
+  EXPECT_THAT(circuit.closed, IsEmpty());  // It has already ended.
   const std::size_t before = circuit.sent.size();
   Transmit(Header(wire::FrameType::kGrant, 2, 0), nullptr);
   rail.OnCredit(1, 100, 0);
@@ -271,7 +270,7 @@ TEST_F(CircuitRailTest, ClosesTheCircuitWhenItIsStopped) {
   EXPECT_EQ(circuit.ended, wire::CircuitEnd::kReset);
 }
 
-TEST_F(CircuitRailTest, GivesUpWhenTheNeighbourTakesNoMore) {
+TEST_F(CircuitRailTest, GivesUpWhenTheNeighboursChannelIsFull) {
   circuit.full = true;
   Transmit(Header(wire::FrameType::kGrant, 1, 0), nullptr);
   Take();
@@ -279,7 +278,7 @@ TEST_F(CircuitRailTest, GivesUpWhenTheNeighbourTakesNoMore) {
   EXPECT_EQ(circuit.closed.size(), 1u);
 }
 
-// Why: the other end, or a node that forwards, may send anything.
+// Why: the other end and forwarding nodes may send anything.
 TEST_F(CircuitRailTest, GoesDownForAViolation) {
   const auto violates = [](auto what) {
     CircuitRailTest_GoesDownForAViolation_Test test;
@@ -298,11 +297,11 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
   EXPECT_TRUE(violates([](Test& t) { t.Piece(Header(Type::kData, 1, 100, 950), 0, 100); }));
   EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(1, 0, 0); }));
   EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(0, 1, 0); }));
-  EXPECT_TRUE(violates([](Test& t) {  // Another frame in the middle of one.
+  EXPECT_TRUE(violates([](Test& t) {  // A frame in the middle of another.
     t.Piece(Header(Type::kControl, 1, 100), 0, 50);
     t.Piece(Header(Type::kControl, 2, 100), 50, 100);
   }));
-  EXPECT_TRUE(violates([](Test& t) {  // More than was asked for.
+  EXPECT_TRUE(violates([](Test& t) {  // More than was granted.
     t.Piece(Header(Type::kData, 1, 600), 0, 600);
     t.Piece(Header(Type::kData, 2, 600, 400), 0, 600);
   }));
@@ -312,13 +311,13 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
   }));
 }
 
-TEST_F(CircuitRailTest, GivesUpWhenDataComesThatNobodyAskedFor) {
+TEST_F(CircuitRailTest, GivesUpWhenDataWasNotRequested) {
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);
   EXPECT_THAT(down, ElementsAre(HasSubstr("was not requested")));
   EXPECT_EQ(cause, rail::DownCause::kCut);
 }
 
-// Data that an earlier rail has forgotten may still come on this one.
+// Data that an earlier rail has forgotten may still arrive on this one.
 TEST_F(CircuitRailTest, DropsUnknownDataAfterAResumption) {
   ASSERT_TRUE(rail.Start(/*resumed=*/true, claims).ok());
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);

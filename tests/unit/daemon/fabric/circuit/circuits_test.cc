@@ -1,5 +1,5 @@
-// Circuits, with fake neighbours: what a forwarder passes on, what it refuses, and which nodes it
-// informs when the route breaks.
+// Circuits with fake neighbours: which frames a forwarder passes on or refuses, and which nodes it informs
+// when the route breaks.
 #include "daemon/fabric/circuit/circuits.h"
 #include "proto/status_words.h"
 #include "tests/unit/daemon/link/status_of.h"
@@ -51,7 +51,7 @@ struct Sent {
   std::string payload;
 };
 
-// Node 5, with the neighbours 4 and 6, and others that a test adds.
+// Node 5 with the neighbours 4 and 6, and others that a test adds.
 struct Node5 : CircuitsPort {
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override {
@@ -175,15 +175,15 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
   EXPECT_EQ(node.circuits.violations(), 0u);
-  // Frames that were still under way find no circuit, and no node is to blame.
+  // Frames in flight find no circuit, which is no node's fault.
   node.HearsPiece(6, 9);
   node.Hears(6, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: both ends and their people have to know that it is the number of nodes, and not the way.
-TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
+// Why: both ends and their users must learn that the number of nodes is the cause, not the route.
+TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
   node.full = true;
   node.Opens(4, 9, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
@@ -191,11 +191,11 @@ TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
   EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
   EXPECT_THAT(node.Says(), IsEmpty());
-  EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "it is told, and no node has heard of it";
+  EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "the opener is notified, and no node was asked";
   node.full = false;
   EXPECT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 2));
   node.Says();
-  // The last place may be taken while it is opened.
+  // The last place may be taken while the circuit is opening.
   node.full = true;
   wire::Introduction theirs{};
   theirs.session = 78;
@@ -208,9 +208,9 @@ TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
 }
 
-// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes
-// has heartbeats, acknowledgements and daemons' own messages all day.
-TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
+// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes carries
+// heartbeats, acknowledgements and daemons' own messages all day.
+TEST_F(CircuitsTest, DistinguishesForwardedOperationsFromOtherFrames) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
   node.now_ns = 10;
@@ -232,14 +232,14 @@ TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
 }
 
 // Why: an opener may name any route; a route may not loop, or come from the wrong neighbour.
-TEST_F(CircuitsTest, RefusesWaysThatCannotBe) {
+TEST_F(CircuitsTest, RefusesInvalidRoutes) {
   const std::vector<std::vector<int>> ways = {
-      {4, 5},           // Neighbours need none.
-      {4, 6, 7},        // Not over this node.
+      {4, 5},           // Neighbours need no circuit.
+      {4, 6, 7},        // Does not pass through this node.
       {5, 6, 7},        // Begins here.
-      {6, 5, 4},        // Not from the neighbour that asks.
+      {6, 5, 4},        // Not from the requesting neighbour.
       {4, 5, 6, 4},     // A loop.
-      {4, 5, 6, 5, 7},  // A loop through here.
+      {4, 5, 6, 5, 7},  // A loop through this node.
       {},
   };
   for (const std::vector<int>& way : ways) {
@@ -256,7 +256,7 @@ TEST_F(CircuitsTest, RefusesWaysThatCannotBe) {
   EXPECT_EQ(node.circuits.violations(), ways.size() + 3);
 }
 
-TEST_F(CircuitsTest, RefusesAWayOnToANodeThatIsNoNeighbour) {
+TEST_F(CircuitsTest, RefusesARouteToANodeThatIsNotANeighbour) {
   node.Opens(4, 9, {4, 5, 8});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
   EXPECT_THAT(node.last.payload, HasSubstr("n5 has no link to node n8"));
@@ -276,7 +276,7 @@ TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
 }
 
 // Why: the window bounds what circuits make a forwarder hold, whatever the ends do.
-TEST_F(CircuitsTest, ClosesACircuitThatHasMoreUnderWayThanTheWindow) {
+TEST_F(CircuitsTest, ClosesACircuitThatExceedsTheWindow) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.Says();
   std::uint64_t held = 0;
@@ -301,9 +301,9 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseCreditIsMoreThanWasSent) {
   EXPECT_EQ(node.circuits.violations(), 1u);
 }
 
-// Why: the window counts pieces alone; other frames that an end may send without end would fill a
-// forwarder's channel to the other.
-TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
+// Why: the window counts pieces only; other frames that an end may send without limit would fill a
+// forwarder's channel to the other end.
+TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsUncountedFrames) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.HearsPiece(4, 9);
   node.Says();
@@ -319,9 +319,9 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
-// Why: a node names no session when it does not know one; going on with that later would mean going
-// on with any node. And a refused node must not be remembered.
-TEST_F(CircuitsTest, RefusesWhoNamesNoSessionAndRemembersNobodyWhomItRefuses) {
+// Why: a node that knows no session names none; continuing with that later would mean continuing with any
+// node. And a refused node must not be remembered.
+TEST_F(CircuitsTest, RefusesAnOpenerWithoutASessionAndForgetsIt) {
   node.session = 0;
   node.Opens(4, 9, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
@@ -349,8 +349,8 @@ TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
   EXPECT_THAT(node.last.payload, HasSubstr("too many circuits"));
 }
 
-// Why: the node behind the gap may be reached over another route, unless it is the one that ended.
-TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
+// Why: the node behind the gap may be reachable over another route, unless it is the one that stopped.
+TEST_F(CircuitsTest, ReportsToTheOtherSideWhyTheRouteBroke) {
   node.Opens(4, 1, {4, 5, 6, 7});
   node.Opens(4, 2, {4, 5, 6});
   node.Says();
@@ -360,7 +360,7 @@ TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
     EXPECT_EQ(sent.to, Id(4));
     EXPECT_EQ(sent.header.type, Type::kCircuitClosed);
     EXPECT_EQ(sent.payload, "node n5 lost its link to node n6: it closed the connection");
-    // Reset only where the end itself has gone.
+    // A reset only if the end itself is gone.
     EXPECT_EQ(sent.header.step, sent.header.group == 2 ? 1 : 0);
     EXPECT_EQ(sent.header.tag, static_cast<std::uint32_t>(LinkReason::kWayLostLink));
   }
@@ -385,8 +385,8 @@ TEST_F(CircuitsTest, MakesARailAtTheDestination) {
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
-// Of two nodes the smaller opens; an attempt of the other is a fault or a forgery.
-TEST_F(CircuitsTest, TakesNoCircuitFromAGreaterNodeOrWhileAConnectionIsMade) {
+// The smaller of two nodes opens; an attempt of the other is a fault or a forgery.
+TEST_F(CircuitsTest, RefusesACircuitFromAGreaterNodeOrDuringAJoin) {
   node.Opens(6, 9, {7, 6, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   node.joining = true;
@@ -395,7 +395,7 @@ TEST_F(CircuitsTest, TakesNoCircuitFromAGreaterNodeOrWhileAConnectionIsMade) {
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
-TEST_F(CircuitsTest, TakesANewerCircuitInPlaceOfTheOld) {
+TEST_F(CircuitsTest, ReplacesAnOldCircuitWithANewerOne) {
   node.Opens(4, 9, {3, 4, 5});
   node.Opens(4, 10, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("opened>4", "opened>4", "closed>4"));
@@ -403,7 +403,7 @@ TEST_F(CircuitsTest, TakesANewerCircuitInPlaceOfTheOld) {
   EXPECT_TRUE(node.links[Id(3)]->has_rail());
 }
 
-TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
+TEST_F(CircuitsTest, MakesARailWhenTheDestinationHasAccepted) {
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_THAT(node.Says(), ElementsAre("open>6"));
   const std::uint64_t circuit = node.last.header.group;
@@ -424,9 +424,9 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
 
-// Why: neighbours agree on a version when they connect; two nodes that meet only through a third have not,
-// and a node in between that speaks to both must not join two that cannot understand each other.
-TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
+// Why: neighbours agree on a version when they connect. Two nodes that meet only through a third have not,
+// and a node in between that knows both versions must not join them.
+TEST_F(CircuitsTest, RefusesNodesWithoutACommonVersionAndNamesTheRemedy) {
   const wire::VersionRange own = wire::SpokenVersions();
   const auto later = static_cast<std::uint16_t>(own.newest + 1);
   node.versions = {later, later};
@@ -437,7 +437,7 @@ TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
   node.versions = {0, 0};  // No range at all.
   node.Opens(4, 10, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  node.versions = {own.newest, later};  // It speaks the older one as well.
+  node.versions = {own.newest, later};  // It also speaks the older one.
   node.Opens(4, 11, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
   node.links[Id(3)]->ForEachRail(
@@ -455,9 +455,9 @@ TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
   EXPECT_THAT(node.ended, ElementsAre(Id(7)));
 }
 
-// Why: the router opens a way again when it hears that one has ended. A rail that gives its circuit up
-// stays with its link until the link is polled, and who asked the link then took it for a way that serves.
-TEST_F(CircuitsTest, LeadsNowhereOnceItsRailHasGivenItUpThoughTheLinkHasNotNoticed) {
+// Why: the router opens a route again when it learns that one has ended. A rail that gives up its circuit
+// stays with its link until the link is polled, so the link seemed to have a working route.
+TEST_F(CircuitsTest, IsNotOpenedOnceItsRailHasGivenItUp) {
   EXPECT_THAT(node.circuits.Opened(), IsEmpty());
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_THAT(node.circuits.Opened(), IsEmpty());
@@ -474,7 +474,7 @@ TEST_F(CircuitsTest, LeadsNowhereOnceItsRailHasGivenItUpThoughTheLinkHasNotNotic
 }
 
 // Why: a shorter route replaces a longer one; until it is ready, the longer one serves.
-TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
+TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
@@ -499,20 +499,20 @@ TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
               ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
 }
 
-// Why: only one of two neighbours may have noticed that all rails between them went, and so have
-// closed the circuits over them; the other must not go on for ever with half a circuit.
-TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithItsClosing) {
+// Why: if all rails between two neighbours end, only one of them may notice and close the circuits over them;
+// the other must not keep half a circuit for ever.
+TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithAClose) {
   node.HearsPiece(6, 44);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.last.header.group, 44u);
-  node.Hears(6, Type::kCircuitClosed, 44);  // No answer to an answer, or it would never end.
+  node.Hears(6, Type::kCircuitClosed, 44);  // Not answered, or this would never end.
   EXPECT_THAT(node.Says(), IsEmpty());
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: the link at the end shows the reason, and doctor uses it to distinguish the cause from its
-// consequences. The sentence beside it contains names, which may be anything.
-TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
+// Why: the link at the end shows the reason, and doctor uses it to distinguish causes from consequences. The
+// text beside it contains names, which may be anything.
+TEST_F(CircuitsTest, ReportsTheReasonToTheLinkAtTheEnd) {
   struct {
     std::uint32_t reported;
     std::uint16_t step;
@@ -520,7 +520,7 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
   } const cases[] = {
       {static_cast<std::uint32_t>(LinkReason::kWayLostLink), 0, LinkReason::kWayLostLink},
       {static_cast<std::uint32_t>(LinkReason::kPeerStopped), 1, LinkReason::kPeerStopped},
-      {77777, 0, LinkReason::kWayEnded},  // Of a release to come.
+      {77777, 0, LinkReason::kWayEnded},  // Of a future release.
       {77777, 1, LinkReason::kPeerStopped}};
   std::uint64_t circuit = 20;
   for (const auto& one : cases) {
@@ -548,7 +548,7 @@ TEST_F(CircuitsTest, ANodeBetweenPassesTheReasonOn) {
   EXPECT_EQ(node.last.header.tag, closed.tag);
 }
 
-TEST_F(CircuitsTest, GivesUpWhatIsNotOpenedInTime) {
+TEST_F(CircuitsTest, GivesUpARequestThatIsNotAnsweredInTime) {
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_EQ(node.circuits.deadline_ns(), 100u);
   node.circuits.OnTime(99);

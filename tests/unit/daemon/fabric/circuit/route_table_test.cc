@@ -1,5 +1,5 @@
-// The table of which nodes are linked: routes in lines and rings, which report is newer, what is
-// forgotten, and what is not believed.
+// The table of linked nodes: routes in lines and rings, newer advertisements, forgetting, and malformed
+// input.
 #include "daemon/fabric/circuit/route_table.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ struct Table : RouteTable {
   std::uint64_t now = 1000;
 };
 
-TEST(RouteTableTest, FindsTheWayAlongALine) {
+TEST(RouteTableTest, FindsTheRouteAlongALine) {
   Table table;
   table.Neighbours({2});
   EXPECT_EQ(table.Hears(Reports(2, 1, {1, 3})), Verdict::kNewer);
@@ -70,7 +70,7 @@ TEST(RouteTableTest, FindsTheWayAlongALine) {
   EXPECT_THAT(table.Way(9), IsEmpty());
 }
 
-TEST(RouteTableTest, GoesTheShorterWayRoundARingAndTheOtherAfterACut) {
+TEST(RouteTableTest, TakesTheShorterRouteRoundARingAndTheOtherAfterACut) {
   Table table;
   table.Neighbours({2, 5});
   table.Hears(Reports(2, 1, {1, 3}));
@@ -88,7 +88,7 @@ TEST(RouteTableTest, GoesTheShorterWayRoundARingAndTheOtherAfterACut) {
   EXPECT_THAT(table.Reachable(), ElementsAre(Id(2)));
 }
 
-TEST(RouteTableTest, TakesSmallerIdsWhereWaysAreEquallyLong) {
+TEST(RouteTableTest, PrefersSmallerIdsAmongEquallyLongRoutes) {
   Table table;
   table.Neighbours({3, 2});
   table.Hears(Reports(3, 1, {1, 4}));
@@ -97,8 +97,8 @@ TEST(RouteTableTest, TakesSmallerIdsWhereWaysAreEquallyLong) {
   EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 4));
 }
 
-// Why: when one end has noticed that a link is gone, nothing passes there any more.
-TEST(RouteTableTest, CountsALinkOnlyWhenBothEndsTellOfIt) {
+// Why: if one end has noticed that a link is gone, nothing passes there any more.
+TEST(RouteTableTest, CountsALinkOnlyIfBothEndsAdvertiseIt) {
   Table table;
   table.Neighbours({2});
   table.Hears(Reports(2, 1, {3}));
@@ -108,7 +108,7 @@ TEST(RouteTableTest, CountsALinkOnlyWhenBothEndsTellOfIt) {
   EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
 }
 
-TEST(RouteTableTest, BelievesTheNewerAndAnswersTheOlder) {
+TEST(RouteTableTest, AcceptsNewerAndAnswersOlderAdvertisements) {
   Table table;
   table.Neighbours({2});
   EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kNewer);
@@ -116,26 +116,26 @@ TEST(RouteTableTest, BelievesTheNewerAndAnswersTheOlder) {
   EXPECT_EQ(table.Hears(Reports(2, 4, {})), Verdict::kOlder);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
   Advertisement restarted = Reports(2, 5, {});
-  restarted.incarnation = 8;  // The same number by chance: one of the two must win everywhere.
+  restarted.incarnation = 8;  // The same number by chance: one must win everywhere.
   EXPECT_EQ(table.Hears(restarted), Verdict::kNewer);
   EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kOlder);
 }
 
-// Why: a daemon that was restarted counts from 1, and others remember its earlier life.
-TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierLife) {
+// Why: a restarted daemon counts from 1, and others remember its earlier run.
+TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierRun) {
   Table table;
   table.Neighbours({2});
   EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOwn);
   EXPECT_EQ(table.Own().number, 501u);
   EXPECT_THAT(table.Own().neighbours, ElementsAre(Id(2)));
-  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It has come round a ring.
+  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It came back round a ring.
   EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOlder);
   EXPECT_EQ(table.Hears(Reports(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
 }
 
-// Why: a node's report may arrive before the links that lead to it; but a node out of reach for
-// long has no use.
-TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
+// Why: a node's advertisement may arrive before the links that lead to it; but a node that stays unreachable
+// is useless.
+TEST(RouteTableTest, ForgetsNodesThatStayUnreachable) {
   Table table;
   table.Neighbours({2});
   table.Hears(Reports(4, 1, {3}));
@@ -163,12 +163,12 @@ TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
     EXPECT_EQ(table.Hears(Reports(node, 1, {})), Verdict::kNewer);
   }
   ASSERT_EQ(table.All().size(), RouteTable::kNodesMax);
-  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kNewer);  // For a node out of reach.
+  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kNewer);  // Replaces an unreachable one.
   EXPECT_EQ(table.All().size(), RouteTable::kNodesMax);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
 }
 
-TEST(RouteTableTest, RefusesANodeMoreWhenAllAreInReach) {
+TEST(RouteTableTest, RefusesAnotherNodeIfAllAreReachable) {
   Table table;
   table.Neighbours({2});
   for (int node = 2; node <= 1024; ++node) table.Hears(Reports(node, 1, {node - 1, node + 1}));
@@ -178,7 +178,7 @@ TEST(RouteTableTest, RefusesANodeMoreWhenAllAreInReach) {
   EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a route.
 }
 
-TEST(RouteTableTest, TellsOfNoMoreNeighboursThanTheLimit) {
+TEST(RouteTableTest, AdvertisesNoMoreNeighboursThanTheLimit) {
   Table table;
   std::vector<int> numbers(100);
   std::iota(numbers.begin(), numbers.end(), 2);
@@ -194,7 +194,7 @@ TEST(RouteTableTest, EncodesWhatItDecodes) {
 }
 
 // Why: another host wrote these bytes.
-TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
+TEST(RouteTableTest, DecodesNoMalformedAdvertisement) {
   const std::vector<std::byte> fine = Encode(Reports(3, 9, {1, 2}));
   const auto refuses = [&](const std::function<void(std::vector<std::byte>&)>& change) {
     std::vector<std::byte> changed = fine;
@@ -215,7 +215,7 @@ TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
   EXPECT_TRUE(refuses(put(offsetof(Head, neighbour_count), std::uint32_t{3})));
   EXPECT_TRUE(refuses(put(offsetof(Head, neighbour_count), ~std::uint32_t{0})));
   EXPECT_TRUE(refuses(put(offsetof(Head, reserved), std::uint32_t{1})));
-  // Twice the same, out of order, itself.
+  // A duplicate, out of order, itself.
   EXPECT_TRUE(refuses(put(sizeof(Head), Id(2).bytes)));
   EXPECT_TRUE(refuses(put(sizeof(Head), Id(5).bytes)));
   EXPECT_TRUE(refuses(put(sizeof(Head) + 16, Id(3).bytes)));

@@ -1,5 +1,5 @@
-// Fabrics in chains and rings over loopback: nodes that are not neighbours reach each other through
-// those in between, and nothing is lost when the route changes.
+// Fabrics in chains and rings over loopback: nodes that are not neighbours reach each other through others,
+// and nothing is lost when the route changes.
 #include "daemon/fabric/circuit/router.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class RouterTest : public FabricTest {
 };
 
 // a - b - c: the smallest case.
-TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
+TEST_F(RouterTest, ReachesANodeThatIsNotANeighbour) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {a.address()});
   Node c(io, "c", 3, {b.address()});
@@ -71,10 +71,9 @@ void Add(const rail::PostedReceive& receive, std::uint64_t offset, const std::by
   }
 }
 
-// Why: a reduction must combine each byte once, though it comes in pieces, and though the route may
-// break in the middle of a chunk.
-// How: two routes; the node on the one in use ends in the middle of it.
-TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
+// Why: a reduction must combine each byte once, even though it arrives in pieces, and the route may break in
+// the middle of a chunk. How: two routes; the node on the one in use stops in the middle.
+TEST_F(RouterTest, ReducesEachByteOnceWhenTheRouteChanges) {
   const auto patient = [](link::FabricOptions& options) {
     options.grace_period_ns = 60'000'000'000;
   };
@@ -103,12 +102,12 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   }
   ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return !Reaches(a, *b); }));
   EXPECT_TRUE(Reaches(a, c));
-  EXPECT_EQ(a.lost.size(), 1u);  // b alone.
+  EXPECT_EQ(a.lost.size(), 1u);  // Only b.
   EXPECT_EQ(c.lost.size(), 1u);
 }
 
-// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return
-// when it is plugged in again; the layers above do not notice.
+// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return when it is
+// plugged in again; the layers above do not notice.
 TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const auto patient = [](link::FabricOptions& options) {
     options.reset_grace_ns = 60'000'000'000;
@@ -141,7 +140,7 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   EXPECT_EQ(a.up.size(), 2u);
 }
 
-TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
+TEST_F(RouterTest, LosesNodesBehindAStoppedOneAndNamesTheRoute) {
   const auto quick = [](link::FabricOptions& options) {
     options.grace_period_ns = 100'000'000;
     options.reset_grace_ns = 20'000'000;
@@ -160,8 +159,8 @@ TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
   ASSERT_TRUE(RunUntil({&a, &again, &c, &d}, [&] { return Reaches(a, c) && Reaches(c, a); }));
 }
 
-// Why: a node behind a daemon that ends must not be waited for during a whole grace period.
-TEST_F(RouterTest, HearsAtOnceThatANodeFurtherAwayHasEnded) {
+// Why: a node behind a stopped daemon must not be waited for during a whole grace period.
+TEST_F(RouterTest, LearnsAtOnceThatADistantNodeHasStopped) {
   const auto patient = [](link::FabricOptions& options) {
     options.grace_period_ns = 600'000'000'000;
   };
@@ -200,7 +199,7 @@ TEST_F(RouterTest, WithdrawsAndCancelsInTheMiddle) {
   EXPECT_LT(c.data_bytes, source.size());
 }
 
-// Why: a daemon's last messages must also reach nodes further away.
+// Why: a daemon's last messages must also reach distant nodes.
 TEST_F(RouterTest, StopSendsWhatIsQueuedForNodesFurtherAway) {
   asio::io_context other_io;
   Node b(other_io, "b", 2);
@@ -239,7 +238,7 @@ class ShorterWayTest : public testing::Test {
   void Cut(std::size_t from, std::size_t to) {
     for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(rail::DownCause::kCut);
   }
-  // Heartbeats do not matter here: every rail counts as heard at all times.
+  // Heartbeats do not matter here: every rail counts as alive.
   void Pass(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
       now_ns = std::min(now_ns + 10'000'000, end_ns);
@@ -271,18 +270,18 @@ class ShorterWayTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-TEST_F(ShorterWayTest, IsTakenOnceItHasBeenThereForASecond) {
+TEST_F(ShorterWayTest, IsUsedOnceItHasExistedForASecond) {
   Connect(0, 1);
   Pass(900'000'000);
   EXPECT_EQ(Way(), "reached through d, e");
   Pass(300'000'000);
   EXPECT_EQ(Way(), "reached through b");
-  EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));  // The old one is gone at both ends.
+  EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));  // The old circuit is gone at both ends.
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->lost, IsEmpty());
 }
 
 // Why: a cable with a loose contact must not move traffic that another route carries well.
-TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
+TEST_F(ShorterWayTest, IsNotUsedWhileItsCableFlaps) {
   for (int flap = 0; flap < 20; ++flap) {
     Connect(0, 1);
     Pass(500'000'000);
@@ -297,8 +296,8 @@ TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
   EXPECT_THAT(daemons[2]->lost, IsEmpty());
 }
 
-// Why: a node that forwards others' operations keeps its machine awake, but only as long as that.
-TEST_F(ShorterWayTest, TellsThoseOnTheWayThatOperationsGoThroughThem) {
+// Why: a node that forwards others' operations keeps its machine awake, but only while it does.
+TEST_F(ShorterWayTest, MakesNodesBetweenReportThatTheyForward) {
   Pass(3'000'000'000);
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->forwarding, IsEmpty());
   wire::FrameHeader header;
@@ -318,8 +317,8 @@ TEST_F(ShorterWayTest, TellsThoseOnTheWayThatOperationsGoThroughThem) {
   for (const std::size_t other : {0u, 1u, 2u}) EXPECT_THAT(daemons[other]->forwarding, IsEmpty());
 }
 
-// Why: a cable of its own is the shortest route of all, and needs no second of grace.
-TEST_F(ShorterWayTest, GivesWayToACableAtOnce) {
+// Why: a direct cable is the shortest route, and needs no delay.
+TEST_F(ShorterWayTest, YieldsToADirectCableAtOnce) {
   Connect(0, 2);
   Pass(50'000'000);
   EXPECT_EQ(Way(), "");
