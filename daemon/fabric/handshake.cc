@@ -106,7 +106,6 @@ wire::Security Wanted(const link::FabricOptions& options, const Proved& proved) 
                                                          : wire::Security::kPlainWillDo;
 }
 
-// Needs both greetings.
 absl::Status SettleOnKey(const link::FabricOptions& options, Proved& proved) {
   const ClusterKey* const key = ChooseKey(*options.keys, proved.dialer, proved.acceptor);
   if (key == nullptr) {

@@ -177,9 +177,8 @@ void Links::ReportForwarding(std::uint64_t now_ns) {
   if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
 }
 
-// While every peer answers, they are asked half as often (if the timeout permits), so that an idle daemon
-// costs nothing. A silent one is asked at each interval. The daemon that a heartbeat wakes may tick early,
-// and need not wake again.
+// While every peer answers, they are asked half as often (if the timeout permits): an idle daemon costs
+// nothing. A daemon that a heartbeat wakes may tick early, and need not wake again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
   const bool seldom =
@@ -191,8 +190,7 @@ void Links::PlanTick(std::uint64_t now_ns) {
   ticked_ns_ = now_ns;
 }
 
-// A peer that has just asked will ask again before this daemon's tick. So one of two idle daemons asks and
-// the other answers, and each wakes once.
+// A peer that has just asked will ask again before this tick, so only one of two idle daemons asks.
 void Links::LetOthersBeFirst() {
   if (early_ns_ == 0) return;
   const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
@@ -330,8 +328,7 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const rail:
   return Begin(*link, path, link->standing(), /*as_dialer=*/true, again);
 }
 
-// `theirs` was written after the verdict. It is stale if this side has changed since then without the dialer
-// knowing.
+// `theirs` was written after the verdict. It is stale if this side has changed since.
 absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rail::RailPath& path,
                                                    const wire::Introduction& theirs, RailMark mark,
                                                    std::uint64_t now_ns, const Origin& from) {

@@ -1,9 +1,8 @@
 // All links of this daemon and the router over them: the fabric without sockets, threads and clocks.
 // TcpFabric adds sockets and proofs; the simulator adds simulated rails and virtual time.
 //
-// Each rail begins with two introductions (a join). Links decides which joins may continue, so that both
-// ends agree on rails and sessions; README.md has the protocol. A node is a neighbour while a direct rail to
-// it exists on which a large frame has passed.
+// Each rail begins with two introductions (a join). Links decides which joins may continue (README.md). A
+// node is a neighbour while a direct rail to it exists on which a large frame has passed.
 //
 // Owner: Node. Thread: the node's; time is an argument, and random numbers come from the options. Memory: one
 // Link for each node, at most three times nodes_max and kFarNodesMax, and the caller's pending joins.
@@ -54,8 +53,7 @@ class Links final : private RouterPort {
   static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
   // Nodes that are reached through others, or to which a route is being opened.
   static constexpr std::size_t kFarNodesMax = RouteTable::kNodesMax;
-  // A node counts as forwarding until this long after an operation's last frame. It covers the pause that a
-  // training step, an evaluation or a checkpoint makes between two operations.
+  // A node counts as forwarding until this long after an operation's last frame: longer than a training step.
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
   // All arguments outlive it.
@@ -85,8 +83,7 @@ class Links final : private RouterPort {
   absl::Status PostReceive(const NodeId& node, const rail::PostedReceive& receive);
   // Forgets all receives of the operation; OnWithdrawn follows later. Frames that still arrive are dropped.
   void Withdraw(const NodeId& node, const OperationKey& key);
-  // kData frames of the operation that no rail is writing are sent as kCancelled; OnDataReleased follows
-  // for each.
+  // Sends the operation's kData frames that no rail is writing as kCancelled; OnDataReleased follows.
   void Cancel(const NodeId& node, const OperationKey& key);
   // Allocates what large data needs on the node's rails: a group has ranks there and here.
   void Prepare(const NodeId& node);
@@ -173,7 +170,7 @@ class Links final : private RouterPort {
   void OnGone(const NodeId& node, const std::string& why,
               LinkReason reason = LinkReason::kPeerStopped);
 
-  // For the orderly stop: nothing is delivered any more. HandTheRest returns true once the rails have all.
+  // For the orderly stop: nothing is delivered any more. HandTheRest returns true once the rails have it all.
   void FlushAcknowledgements();
   bool PrepareRailsToSleep();
   bool HandTheRest();

@@ -62,11 +62,12 @@ bool IsTooMany(wire::VerdictCode verdict) {
 std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here) {
   std::string what = absl::StrCat(nodes_max, " nodes are linked ", here, " already");
   if (verdict == wire::VerdictCode::kTooManyOfAddress) {
-    absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max), " or more of them of this address");
+    absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max),
+                    " or more of them from this address");
   } else if (verdict == wire::VerdictCode::kTooManyConnections) {
     what = absl::StrCat("too many connections for a further cable ", here, ": ",
                         ConnectionsMax(nodes_max), ", or ", ConnectionsOfAddressMax(nodes_max),
-                        " of this address");
+                        " from this address");
   }
   return absl::StrCat(what, ", as many as peers { nodes_max: ", nodes_max, " } allows: raise it ",
                       here, ", or stop daemons that are not needed");

@@ -20,7 +20,6 @@
 #include "daemon/rail/client_memory.h"
 #include "daemon/rail/rail_path.h"
 #include "proto/key/cluster_key.h"
-#include "proto/types/link_reason.h"
 #include "proto/types/node_id.h"
 
 namespace mlxcomm::v1 {
@@ -46,19 +45,17 @@ class SideRails {
     ClusterKeyId key{};  // Proved by both sides.
   };
   virtual void OnConnection(const Connection& connection) = 0;
-  // A neighbour's message about a side rail, valid only during the call, inside a callback of Links. Every
-  // transport receives all messages and ignores those of others (wire/rail_setup.h).
+  // A neighbour's message, valid only during the call, inside a callback of Links. It may be for another
+  // transport (wire/rail_setup.h).
   virtual void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) = 0;
   // A rail to a neighbour has ended, of any transport. Inside a callback of Links.
   virtual void OnRailGone() = 0;
   virtual void OnInterfaceUp(std::uint64_t now_ns) = 0;
 
-  // See TcpFabric.
   virtual void AddMemory(const rail::ClientMemory& memory) = 0;
   virtual void RemoveMemory(const std::byte* data) = 0;
 
-  // Returns how much it did. Called in each turn of the awake loop and at deadline_ns(), never inside a
-  // callback of Links.
+  // Returns how much it did. Called in each turn and at deadline_ns(), never inside a callback of Links.
   virtual std::size_t Turn(std::uint64_t now_ns) = 0;
   virtual std::uint64_t deadline_ns() const = 0;
   // Adds the transport's state, and to each link the missing side rails with the reason.

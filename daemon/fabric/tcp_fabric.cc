@@ -14,7 +14,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/fabric/node_places.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
@@ -70,11 +69,9 @@ LinkReason ReasonOfError(const asio::error_code& error) {
   return error == asio::error::timed_out ? LinkReason::kNoAnswer : LinkReason::kConnectFailed;
 }
 
-// A connection that lasted less is dialed again only after the back-off, so that a pair that cannot agree
-// does not keep two nodes busy.
+// A connection that lasted less is dialed only after the back-off: a pair may be unable to agree.
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
-// Dialing starts another attempt after this long, then after twice as long. (A lost SYN is repeated after 1
-// s.)
+// Dialing tries again after this long, then after twice as long. (A lost SYN is repeated after a second.)
 constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
 // How long Stop() waits for the rails to take what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;

@@ -1,14 +1,11 @@
-// The sockets of a node's links. Listens, dials, proves the key, makes rails of proved connections, and
+// The sockets of a node's links. Listens, dials, proves the key, turns proved connections into rails, and
 // watches the machine's interfaces (README.md, TcpFabric).
 //
 //   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
 //   acceptor: prove, Judge ─▶ verdict ─▶ TLS ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
-// Each path has one connection: two cables between two nodes are two addresses and two rails; two addresses
-// over one cable are one rail.
-//
-// Owner: Daemon. Thread: the loop's. Memory: one coroutine for each address; at most strangers_max
-// unproved connections.
+// Each path has one connection: two cables between two nodes are two addresses and two rails. Owner: Daemon.
+// Thread: the loop's. Memory: one coroutine for each address; at most strangers_max unproved connections.
 #pragma once
 
 #include <memory>
@@ -34,10 +31,9 @@ namespace mlxcomm::fabric {
 
 class TcpFabric final {
  public:
-  // Starts listening and dialing once the io_context runs. `links` outlives it except for its destructor:
-  // call Stop() first, then destroy the links, whose rails use members of this object. `side_rails`, called
-  // once, makes the other transports' rails. Errors: a listen address that cannot be parsed or bound, peers
-  // without a key.
+  // Starts listening and dialing once the io_context runs. Destroy in this order: Stop(), the links (their
+  // rails use this object), this object. `side_rails`, called once, makes the other transports' rails.
+  // Errors: a listen address that cannot be parsed or bound, peers without a key.
   static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
                                                            link::FabricOptions options,
                                                            Links& links,
@@ -47,8 +43,8 @@ class TcpFabric final {
   // The io_context must not run after it: the fabric's coroutines are suspended there.
   ~TcpFabric();
 
-  // Registers memory that much is sent from, so that rails may send from it without a copy. It is identified
-  // by its address. A rail that still reads it after its removal keeps its owner alive.
+  // Registers memory, so that rails may send from it without a copy. A rail that still reads it keeps its
+  // owner.
   void AddMemory(const rail::ClientMemory& memory) {
     for (const auto& side : side_rails_) side->AddMemory(memory);
   }
@@ -56,11 +52,10 @@ class TcpFabric final {
     for (const auto& side : side_rails_) side->RemoveMemory(data);
   }
 
-  // Passes rail events since the last call to the links' listener and returns their number. Called in each
-  // turn of the awake loop.
+  // Passes rail events to the links' listener and returns their number. Called in each turn.
   std::size_t Poll();
-  // Like RingConsumer: announces that the loop will sleep; returns false if something has arrived meanwhile.
-  // While announced, rails wake the loop.
+  // Like RingConsumer: announces that the loop will sleep, so that rails wake it; false: something has
+  // arrived.
   bool PrepareToSleep();
   void WakeUp() { links_.WakeUp(); }
 
@@ -78,8 +73,7 @@ class TcpFabric final {
   // For example "127.0.0.1:40123", with the real port.
   std::vector<std::string> listening() const;
 
-  // New connections are proved with these keys. Connections that were proved with another are proved again,
-  // or end within new_proof_timeout; no frame is lost.
+  // New connections are proved with these keys; others are proved again, or end within new_proof_timeout.
   void SetKeys(const ClusterKeys& keys);
   // The current key's id first; empty if there are no peers.
   std::vector<std::string> key_ids() const;
@@ -91,8 +85,7 @@ class TcpFabric final {
   void OnRailGone();
   void OnDeadlineChanged() { tick_.cancel(); }
 
-  // Orderly stop: sends what is queued, within a second, then closes the connections. No callbacks follow.
-  // Idempotent.
+  // Sends what is queued, within a second, then closes the connections. No callbacks follow. Idempotent.
   void Stop();
 
  private:

@@ -1,7 +1,6 @@
 // The part of TcpFabric for addresses that come and go at run time, and for status.
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>

@@ -1,15 +1,12 @@
-// The sockets of discovery (cluster/discovery.h): a multicast socket and a listening address on each usable
-// interface.
+// The sockets of discovery: a multicast socket and a listening address on each usable interface.
 //
 //   interfaces change ─▶ refresh ─▶ open: listen at the link-local address, multicast socket ─▶ node
 //                                   └ fails (a new address) ─▶ again in 250 ms
 //   datagrams ─▶ node ─▶ hellos out
 //
-// At most kReadAtOnce datagrams are read at a time. An interface that receives them often then rests, so that
-// payload moves; all interfaces together read at most 128,000 a second. The rest stays in the kernel's
-// buffer.
-//
-// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets for each interface.
+// An interface that receives datagrams often rests in between, so that payload moves; all together read at
+// most 128,000 a second. Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets for
+// each interface.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +58,7 @@ class HelloSockets final {
 
  private:
   static constexpr std::uint32_t kReadAtOnce = 64;
-  static constexpr std::uint64_t kRestNs =
-      500'000;  // Multiplied by the number of resting interfaces.
+  static constexpr std::uint64_t kRestNs = 500'000;  // For each resting interface.
   static constexpr std::uint64_t kSeldomNs = 5'000'000;
   static constexpr std::uint64_t kRetryNs = 250'000'000;
   // Also catches changes that the system did not report.

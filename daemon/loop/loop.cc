@@ -124,8 +124,7 @@ void Loop::Run() {
 bool Loop::Turn() {
   node_->AdvanceTo(now_ns_);
   std::size_t count = 0;
-  // Not counted: work for operations is found below, and timers and heartbeats are not worth spinning for. An
-  // idle daemon would otherwise learn to spin.
+  // Not counted: an idle daemon would learn to spin for timers and heartbeats.
   if (now_ns_ - io_polled_ns_ >= kIoIntervalNs) {
     io_polled_ns_ = now_ns_;
     io_.poll();
@@ -159,8 +158,7 @@ void Loop::Sleep() {
   const bool may_sleep = intake_->PrepareToSleep();
   const bool fabric_too = may_sleep && fabric_->PrepareToSleep();
   if (fabric_too && workers_->PrepareToSleep()) {
-    // Setting the timer cancels the old wait, which wakes this thread. So it is only moved to an earlier
-    // time.
+    // Cancelling the timer's wait wakes this thread, so it is only moved to an earlier time.
     const std::uint64_t deadline = NextDeadline();
     if (deadline < armed_ns_) {
       timer_.expires_after(std::chrono::nanoseconds(deadline > now_ns_ ? deadline - now_ns_ : 1));

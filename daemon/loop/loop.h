@@ -1,12 +1,10 @@
-// The loop: one thread that drives the node (node/node.h), with everything that the node needs of the
-// machine: the io_context, queues in shared memory, sockets, workers, the clock.
+// The loop: one thread that drives the node with its io_context, queues, sockets, workers and clock.
 //
 //   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ actions until none is left
 //   nothing to do: help the workers; otherwise spin for a learnt, bounded time (adaptive_spin.h), then sleep
 //
 // Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before Run
-// or after it. Memory: one more thread while doctor examines the machine, and one while freed memory is
-// released.
+// or after it. Memory: temporary threads that examine the machine for doctor and release freed memory.
 #pragma once
 
 #include <atomic>
@@ -62,8 +60,7 @@ struct NextProgram {
   wire::VersionRange versions{};
 };
 
-// Releases freed memory to the system. That takes milliseconds, so it runs on a temporary thread. Requests
-// during a run cause one more run.
+// Releases freed memory on a temporary thread, because it takes milliseconds.
 class MemoryRelease {
  public:
   MemoryRelease() = default;
@@ -99,12 +96,10 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
 
   void Run();
   void RequestStop();
-  // Refuses new jobs and waits until no group is left. After timeout_ns fails the remaining ones and returns
-  // false.
+  // Refuses new jobs and waits until no group is left. Returns false if groups were failed after timeout_ns.
   bool Drain(std::uint64_t timeout_ns);
-  // Hands over to another program (process/successor.h) once the last client has left: stops accepting and
-  // calls `on_idle` on the loop's thread. A client that connects meanwhile is served, and the wait starts
-  // again. Any thread.
+  // Stops accepting once the last client has left, and calls `on_idle` on the loop's thread. A client that
+  // connects meanwhile is served, and the wait starts again. Any thread.
   void LeaveWhenIdle(NextProgram next, std::function<void()> on_idle);
   // Keeps serving; status, an event and the log have the reason.
   void RefuseNext(const absl::Status& why);
@@ -112,10 +107,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void RefuseHandOver(const absl::Status& why);
   // Cancels a pending hand-over and clears a reported refusal. Any thread.
   void CancelNext();
-  // After on_idle, not on the loop's thread: returns the listen socket for the next program.
-  // FAILED_PRECONDITION: a neighbour has no protocol version in common with it. DEADLINE_EXCEEDED: the loop
-  // hangs. CANCELLED: no longer idle, because of a new client or CancelNext. After an error the loop keeps
-  // serving.
+  // After on_idle, not on the loop's thread: returns the listen socket. FAILED_PRECONDITION: a neighbour
+  // speaks no version of the next program. DEADLINE_EXCEEDED: the loop hangs. CANCELLED: no longer idle.
+  // After an error the loop keeps serving.
   absl::StatusOr<intake::ListenSocket> HandOver(const NextProgram& next);
   // After Run has returned, on the caller's thread: answers all open and queued calls. May be repeated.
   void AnswerOpenCalls();
@@ -187,8 +181,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   absl::Status CheckNext(const NextProgram& next) const;
   void ReleaseFreeMemory();
   std::uint64_t NextDeadline() const;
-  // Other nodes' jobs need this machine awake, too, if it forwards their frames. (Only this thread changes
-  // groups_left_.)
+  // Other nodes' jobs need this machine awake if it forwards their frames.
   void KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
   Failure Stopping() const;
 

@@ -12,8 +12,7 @@
 
 namespace mlxcomm {
 
-// Reports clients, arenas and limits, in total and for each user. Returns the users' names in that order;
-// unnamed ones are empty.
+// Reports clients, arenas and limits, in total and by user. Returns the users' names in that order.
 std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
 // Reports how many control connections were ended, by reason.
 void DescribeEnds(const control::EndCounts& ended, v1::NodeStatus& node);

@@ -34,8 +34,7 @@ class HandlerMemory {
   struct Kept {
     void* blocks[kBlocksKept];
     std::size_t count = 0;
-    // A wait that is started again before the old handler is freed needs two blocks, at an unpredictable
-    // time.
+    // A wait that is started again before the old handler is freed needs two blocks.
     Kept() {
       while (count < kBlocksAtFirst) blocks[count++] = ::operator new(kBlockBytes);
     }

@@ -38,12 +38,10 @@ std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInte
 bool IsBridgeMember(const std::string& interface);
 
 // Returns true if data sent on this interface can only reach the machine at the other end of its cable, so
-// that it need not be encrypted. Takes a name, or a loopback address as InterfaceOf returns it. False if
-// unknown.
+// that it need not be encrypted. Takes a name, or a loopback address as InterfaceOf returns it.
 //
-// True for Thunderbolt networking and loopback. False for Ethernet, where a cable to one machine and one to a
-// switch look alike; for point-to-point interfaces, which may be tunnels; and for bridges such as macOS's
-// bridge0 and their members, because a bridge forwards to its other members.
+// True for Thunderbolt networking and loopback. False for Ethernet, where a switch looks like a cable; for
+// point-to-point interfaces, which may be tunnels; for bridges and their members; and if unknown.
 bool IsDirectCable(const std::string& interface_name);
 
 // True for Thunderbolt networking that is not part of a bridge.

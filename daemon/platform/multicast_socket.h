@@ -36,8 +36,7 @@ class MulticastSocket {
   static absl::StatusOr<MulticastSocket> Open(const Place& place);
 
   int descriptor() const { return socket_.get(); }  // Readable when a datagram has arrived.
-  // FAILED_PRECONDITION: no route, which macOS also reports if sending is forbidden. UNAVAILABLE: other
-  // errors.
+  // FAILED_PRECONDITION: no route, which macOS also reports if sending is forbidden.
   absl::Status Send(std::span<const std::uint8_t> datagram) const;
 
   struct Received {

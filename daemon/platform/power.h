@@ -1,5 +1,4 @@
-// Keeps macOS from saving power at the expense of latency. Linux does not do this on its own, so nothing
-// happens there.
+// Keeps macOS from saving power at the expense of latency. Linux does not, so nothing happens there.
 #pragma once
 
 #include <memory>

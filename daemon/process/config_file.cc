@@ -13,7 +13,6 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 #include <openssl/rand.h>
 #include <asio/ip/address.hpp>
@@ -37,8 +36,7 @@ namespace {
 
 using google::protobuf::TextFormat;
 
-// Rewords protobuf's message about an unknown field: without the type, but with the field that was probably
-// meant. Returns other messages unchanged.
+// Rewords protobuf's message about an unknown field, with the field that was probably meant.
 std::string InTheUsersWords(const std::string& message) {
   const std::vector<std::string> parts = absl::StrSplit(message, '"');
   if (parts.size() != 5 || parts[0] != "Message type " || parts[2] != " has no field named ")
@@ -134,8 +132,7 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                              " bytes of UTF-8 without control characters"));
 }
 
-// Characters with a meaning in lists and commands: launch --nodes mac-1,mac-2, mac-[1-4], --ssh-name
-// mac-1=HOST.
+// Characters with a meaning in commands: --nodes mac-1,mac-[3-4], --ssh-name mac-1=HOST.
 constexpr char kNotInNodeNames[] = " ,/[]:=@\"'\\";
 
 void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
@@ -163,9 +160,8 @@ bool LacksInterface(const std::string& host) {
   return address.is_v6() && address.to_v6().is_link_local();
 }
 
-// Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text if it is neither. Only characters of
-// names and addresses are accepted, because the host appears in status. Whether the host exists is not
-// checked.
+// Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text. Only characters of names and
+// addresses are accepted, because the host appears in status.
 std::string HostIn(const std::string& text, bool any_port) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
@@ -478,8 +474,7 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   if (absl::Status fine = CheckStateDirectory(directory); !fine.ok()) return fine;
   if (found.ok()) return id;
   id = MakeNodeId();
-  // Written to a temporary file and linked, so it is never incomplete. If two daemons start at once, the
-  // second uses the first one's id.
+  // Written to a temporary file and linked: never incomplete, and of two daemons the first one wins.
   if (WriteWhole(path, id.ToString() + "\n", Placing::kOnlyNew)) return id;
   const int why = errno;
   if (why == EEXIST && ReadNodeId(path, id).ok()) return id;

@@ -31,8 +31,7 @@ std::vector<std::string> WarningsOf(const v1::DaemonConfig& config);
 // The configuration with defaults, help and bounds, in the format that ReadConfigFile reads.
 std::string AnnotatedConfig();
 
-// FAILED_PRECONDITION: others may write to it, and could change or remove this node's identity. A missing
-// directory is fine.
+// FAILED_PRECONDITION: others may write to it, and could change this node's identity. It need not exist.
 absl::Status CheckStateDirectory(const std::string& directory);
 // Reads DIRECTORY/node-id, or creates it (0600) with a random id.
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory);

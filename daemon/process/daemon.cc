@@ -12,7 +12,6 @@
 #include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/process/config_file.h"
@@ -311,8 +310,7 @@ void Daemon::CheckConfigAgain() {
 absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
   spdlog::info("stopping: running jobs have {} ms to finish", timeout_ms);
-  // A private daemon frees its socket at once for the next one. Users of others want to see what they wait
-  // for.
+  // A private daemon frees its socket at once for the next one; users of others want to see why they wait.
   asio::post(io_, [this] {
     if (is_private_) return intake_->StopAccepting();
     intake_->RefuseClients(

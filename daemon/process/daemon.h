@@ -1,7 +1,5 @@
 // The daemon: builds its parts, connects them, starts, drains and stops them, and hands over to a successor.
-//
-// Members are built in order and destroyed in reverse. Owner: main. Thread: main; Start() creates the loop's
-// thread. Memory: all of it.
+// Owner: main. Thread: main; Start() creates the loop's thread. Memory: all of it.
 #pragma once
 
 #include <memory>
@@ -42,10 +40,8 @@ class Daemon {
 
   // Fails if the metrics' port is not available.
   absl::Status Start();
-  // On SIGHUP, after the log was reopened: reads the cluster's key again. Connections stay up; those proved
-  // with a removed key are proved again. An invalid file changes nothing. The configuration is read only at
-  // the start; if it has changed or become invalid, that is reported. Failures are logged, and recorded as
-  // events.
+  // On SIGHUP, after the log was reopened: reads the cluster's key again, which may make connections prove it
+  // again. An invalid file changes nothing. The configuration is only compared with that of the start.
   void Reload(const absl::Status& log_reopened);
   // Refuses new jobs and gives running ones the configured time to finish. If that is not enough, fails them
   // with DAEMON_STOPPING and returns DEADLINE_EXCEEDED.

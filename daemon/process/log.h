@@ -1,7 +1,6 @@
 // The log: level and file from the configuration, limits from log_limit.h. Includes messages of libraries.
 //
-// Owner: main, while the daemon lives. Thread: Open before others exist; Reopen on main, while others log.
-// Memory: spdlog's.
+// Owner: main. Thread: Open before others exist; Reopen on main, while others log. Memory: spdlog's.
 #pragma once
 
 #include <string>
@@ -19,8 +18,7 @@ class Log {
   // `level` overrides the configuration's unless it is empty.
   static absl::StatusOr<Log> Open(const v1::LogConfig& config, const std::string& level);
 
-  // On SIGHUP: continues in a new file of the same name, for log rotation. If it cannot be created, continues
-  // in the old file and returns the error.
+  // On SIGHUP: continues in a new file of the same name. If that fails, keeps the old one.
   absl::Status Reopen();
 
  private:

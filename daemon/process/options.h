@@ -22,12 +22,10 @@ struct Options {
   bool by_launchd = false;  // Restarted after any exit code but 0.
 };
 
-// Unlike systemd, launchd cannot exempt exit codes: it would retry an invalid configuration every ten
-// seconds, and restart a daemon that had to stop jobs.
+// Unlike systemd, launchd restarts a program after any exit code but 0.
 int ExitCodeFor(const Options& options, ExitCode code);
 
-// Returns an exit code if the process should end at once (--help, --version, errors); its output is complete
-// then.
+// Returns an exit code if the process should end at once (--help, --version, errors), with all output done.
 std::optional<int> ParseOptions(int argc, char** argv, Options& options);
 
 }  // namespace mlxcomm

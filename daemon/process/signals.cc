@@ -12,9 +12,8 @@
 namespace mlxcomm {
 namespace {
 
-// Used by RequestStop and NotifyIdle. Never unblocked: a private daemon whose last client leaves while it
-// drains must not be ended by its own request. Other processes may send it, so on_idle checks whether the
-// daemon is idle.
+// For RequestStop and NotifyIdle. Never unblocked: a draining private daemon must not be ended by its own
+// request. Other processes may send it, so on_idle checks whether the daemon is idle.
 constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;
 constexpr int kTakeBackSignal = SIGUSR1;

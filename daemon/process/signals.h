@@ -28,8 +28,7 @@ class TerminationSignals {
   };
   enum class Ending : std::uint8_t { kStop, kTakenOver };
 
-  // Queues signals for Wait() from here on; ignores SIGPIPE. A private daemon ends with its clients, not with
-  // the terminal of one of them.
+  // Queues signals for Wait(); ignores SIGPIPE. A private daemon ignores the end of its terminal.
   void Block(bool is_private);
   Ending Wait(const Handlers& handlers);
   // Like a SIGTERM, but harmless once Wait() has returned.

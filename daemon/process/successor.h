@@ -1,6 +1,5 @@
-// The program that replaces this daemon after an upgrade or a change of the configuration. The same process
-// executes it, so systemd or launchd sees no exit. That happens once no client is left. The listen socket
-// stays open (intake/socket_file.h): processes that connect in between wait.
+// The program that replaces this daemon after an upgrade or a change of the configuration, once no client is
+// left. The same process executes it, so systemd or launchd sees no exit, and the listen socket stays open.
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeListenSocket
 //                 └─ unfit: refused, the old one stays            └─ now unfit: likewise
@@ -18,8 +17,7 @@ namespace mlxcomm {
 
 class Successor {
  public:
-  // Call before the working directory changes. The program is the one at the path from which this one was
-  // started, with the same arguments.
+  // Call before the working directory changes: the program is the one at this one's path.
   Successor(int argc, char** argv);
 
   // Runs it to check itself and the configuration. FAILED_PRECONDITION: the fault and the remedy.

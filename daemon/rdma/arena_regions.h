@@ -1,5 +1,5 @@
-// The clients' memory that is registered with one device, so that its queue pairs send from there without a
-// copy (README.md).
+// The clients' memory that is registered with one device, so that its queue pairs send from it without a
+// copy.
 //
 //   Add: an arena ──Ask: a rail wants to send much from a piece of it──▶ wanted
 //     ──Update, the driver's thread──▶ registered, or refused and requested again later

@@ -1,10 +1,8 @@
 // Chooses the GID that a queue pair uses.
 //
-// On Macs a device is found by its name, which states the cable's interface. GIDs that mirror an IPv4 address
-// are known to carry data; a port has them some time after its interface has the address. The GID of the IPv6
-// link-local address comes first in the table, but has led to timeouts ([mlx 3467], [mlx 3468]). So the order
-// is: the link's address if it is IPv4, another IPv4 address, the link's address, any. Each side sends its
-// choice with its queue pair.
+// On Macs a device is found by its name, which states the cable's interface. Only GIDs that mirror an IPv4
+// address are known to carry data; that of the IPv6 link-local address has led to timeouts ([mlx 3467], [mlx
+// 3468]). So the order is: the link's address if it is IPv4, another IPv4 address, the link's address, any.
 //
 // On other systems the device is found by the link's address, and must use it.
 #pragma once

@@ -1,6 +1,5 @@
 #include "daemon/rdma/driver_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -49,8 +47,7 @@ struct MappedRegion {
   std::shared_ptr<const Region> region;
 };
 
-// Regions by number: queue pairs' threads read it, the answering thread writes it. The daemon deregisters a
-// region only when nothing posted uses it.
+// Regions by number. Queue pairs' threads read it, the answering thread writes it.
 using Regions = std::array<std::atomic<const Region*>, kRegionsMax>;
 
 // A queue pair and its thread.

@@ -1,8 +1,7 @@
 // Requests of the daemon to the process that calls a device's driver (driver_process.h), and the answers:
 // plain values over a Unix socket, one answer for each request, in order.
 //
-// Both ends are the same program, unless it was replaced while the daemon was running. So the first request
-// names its version.
+// The first request names its version, because the program may have been replaced under a running daemon.
 #pragma once
 
 #include <array>

@@ -1,6 +1,5 @@
 #include "daemon/rdma/driver_process.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

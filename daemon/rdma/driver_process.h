@@ -80,8 +80,7 @@ class DriverProcess {
   const std::uint64_t call_ns_;
   std::mutex mutex_;
   FileDescriptor socket_;
-  // The process reads the other end of this pipe and exits at its end, even if the daemon was killed while
-  // the driver hung.
+  // The process exits when the other end of this pipe is closed, even if the driver hangs.
   FileDescriptor lifeline_;
   bool reaped_ = false;  // Or given up.
   absl::Status ended_;   // OK until it has ended.

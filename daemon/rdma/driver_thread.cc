@@ -17,8 +17,7 @@ namespace {
 
 // Interval of checks whether the device still exists.
 constexpr auto kCheckPause = std::chrono::seconds(1);
-// Pause before a driver's process is started again; doubles each time that it lasted less than
-// kSteadyProcessNs.
+// Pause before the driver's process is restarted; doubles if it lasted less than kSteadyProcessNs.
 constexpr std::uint64_t kPauseNsMin = 500'000'000;
 constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
 constexpr std::uint64_t kSteadyProcessNs = 60'000'000'000;  // Longer than any call's timeout.

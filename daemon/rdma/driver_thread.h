@@ -3,9 +3,8 @@
 //
 //   loop ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ loop
 //
-// A device that the system wants back (`rdma link delete`) is closed as soon as this is noticed, and opened
-// again by name for the next queue pair. The same applies if the driver's process ends, after a pause that
-// doubles if such processes do not last.
+// A device that the system wants back (`rdma link delete`) is closed, and opened again by name for the next
+// queue pair. The same applies if the driver's process ends, after a growing pause.
 //
 // Owner: RdmaRails. Thread: the loop's; its own runs the jobs, and outlives the owner if the driver hangs.
 // Memory: queued jobs, two for each path, and queue pairs: one for each path, and a few in destruction.
@@ -58,8 +57,8 @@ class DriverThread {
   // Threads of this process that have not ended, hung ones included.
   static int threads() { return threads_.load(std::memory_order_acquire); }
 
-  // `ticket` comes back with the result. Refused if the device has `pairs_max` queue pairs, including those
-  // that the driver has not given back.
+  // `ticket` comes back with the result. Refused if the device has `pairs_max` queue pairs, lost ones
+  // included.
   void Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
             std::uint32_t pairs_max) {
     Give({.ticket = ticket, .shape = shape, .gid = gid, .pairs_max = pairs_max});
@@ -112,8 +111,7 @@ class DriverThread {
     std::shared_ptr<Device> device;    // Null: not open.
     bool update_regions = false;
     ArenaRegions regions{subject.limits, *this};
-    // The driver's processes: how many have ended or were killed, and how the last one did. The next is
-    // started after a pause.
+    // How many of the driver's processes have ended or were killed, and how the last one did.
     std::uint32_t ended = 0;
     std::string last_end;
     std::uint64_t opened_ns = 0;

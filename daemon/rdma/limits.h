@@ -27,35 +27,34 @@ inline constexpr std::uint32_t kFrameBytes = 4096;
 inline constexpr std::uint32_t kFramesMax = 4095;
 inline constexpr std::uint32_t kMessageBytesMax = kFrameBytes * kFramesMax;
 static_assert(kMessageBytesMax == 16'773'120);
-// For all processes on a device together. The next ibv_create_qp fails with EBUSY, and so do all later ones
-// ([TN], [mlx 3162]).
+// For all processes on a device; then every ibv_create_qp fails with EBUSY ([TN], [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
 // For a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
 inline constexpr std::uint32_t kRegionsMax = 100;
-// A region across such a boundary is registered, but its data is corrupted (reports on large pools;
-// kvcache-ai/Mooncake#2017 is one).
+// A region across such a boundary is registered, but its data is corrupted (kvcache-ai/Mooncake#2017 and
+// others).
 inline constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 // Well below the boundary; others have used it without trouble.
 inline constexpr std::uint64_t kRegionBytesMax = std::uint64_t{1} << 30;
-// At most this many regions for clients' arenas: other processes need some (MLX a few dozen), and each queue
-// pair here needs one.
+// For clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair here needs
+// one.
 inline constexpr std::uint32_t kArenaRegionsMax = 48;
-// The size of an arena's regions. Registering pins the pages, so a region should be used soon as a whole.
+// Registering pins the pages, so a region should be used soon as a whole.
 inline constexpr std::uint64_t kArenaRegionBytes = std::uint64_t{256} << 20;
 // Scatter-gather entries of a work request; there are no shared receive queues [TN].
 inline constexpr std::uint32_t kEntriesMax = 1;
 // macOS names a device after its cable's interface: rdma_en2, en2 [TN].
 inline constexpr char kDevicePrefix[] = "rdma_";
+
 }  // namespace apple
 
-// Unreliable connected: a message arrives whole, once and in order, or is lost silently. Reliable connected:
-// in order, or the queue pair fails. Apple has only the former [TN]; the latter is used if a device has it.
+// Unreliable connected (all that Apple has [TN]): a message arrives whole, once and in order, or is lost
+// silently. Reliable connected: in order, or the queue pair fails. It is used if a device has it.
 enum class Service : std::uint8_t { kUnreliable, kReliable };
 
 struct Limits {
   Service service = Service::kUnreliable;
-  // A send and its receive must have equally many frames [TN], so all messages have one size. 0: messages may
-  // be shorter than their receive.
+  // The frame size in which a send and its receive must be equally long [TN]; 0: receives may be longer.
   std::uint32_t equal_frame_bytes = apple::kFrameBytes;
   std::uint32_t frames_max = apple::kFramesMax;  // Posted in each direction of a queue pair.
   // The largest message of this side's device; reported to a neighbour that offers larger ones (setup.h).
@@ -103,9 +102,9 @@ struct Limits {
   }
 };
 
-// The limits of Apple's devices for a kern.osproductversion ("26.2.1"). Before macOS 26.3, MLX sends messages
-// of a single frame (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so longer ones are not trusted there.
-// An unknown version counts as a later one.
+// For a kern.osproductversion ("26.2.1"); an unknown version counts as a later one. Before macOS 26.3, MLX
+// sends messages of one frame (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so longer ones are not
+// trusted.
 inline Limits AppleLimits(std::string_view macos_version) {
   const auto number = [&macos_version]() -> std::uint32_t {
     std::uint32_t value = 0;
@@ -124,8 +123,7 @@ inline Limits AppleLimits(std::string_view macos_version) {
   return limits;
 }
 
-// Soft-RoCE and network cards on Linux, before the device was queried. Messages may be shorter than their
-// receives [rdma-vm].
+// Soft-RoCE and network cards on Linux, before the device was queried [rdma-vm].
 inline Limits LinuxLimits() {
   return {.service = Service::kReliable,
           .equal_frame_bytes = 0,

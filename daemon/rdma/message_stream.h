@@ -1,12 +1,10 @@
-// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and the credit:
-// a send without a receive would be lost, or a fault. README.md has the rules of credit, gaps and raw
-// messages.
+// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and the credit.
+// README.md has the rules.
 //
 //   Write ─▶ slot that is open ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
 //   posted ─OnReceived─▶ arrived ──Read──▶ to be posted ─NextReceive, OnReceivePosted─▶ posted
 //
-// Sans-I/O; time is an argument. Owner: RailThread. Thread: its own. Memory: the queue pair's slots, and a
-// few words for each.
+// Sans-I/O; time is an argument. Owner: RailThread. Thread: its own. Memory: the queue pair's slots.
 #pragma once
 
 #include <algorithm>
@@ -118,10 +116,7 @@ class MessageStream final : public rail::ByteStream {
     return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
   }
   // Receives that frames leave free.
-  static std::uint32_t ReserveOf(std::uint32_t receives) {
-    return std::min(kReserveMax, receives / 2);
-  }
-  std::uint32_t reserve() const { return ReserveOf(shape_.peer_receives); }
+  std::uint32_t reserve() const { return std::min(kReserveMax, shape_.peer_receives / 2); }
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
   // With its header this is half of the window: credit returns for one half while the other is sent.
   std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }

@@ -299,8 +299,9 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(
     const auto free = std::ranges::find(region_bytes_, 0);
     request.id = static_cast<std::uint32_t>(free - region_bytes_.begin());
     if (request.id >= limits_.arena_regions_max) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "RDMA device ", name_, " has ", limits_.arena_regions_max, " regions of arenas already"));
+      return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ",
+                                                       limits_.arena_regions_max,
+                                                       " arena regions, which is the limit"));
     }
     if (free == region_bytes_.end()) region_bytes_.push_back(0);
     region_bytes_[request.id] = bytes;

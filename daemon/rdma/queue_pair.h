@@ -5,8 +5,7 @@
 //   Device ──MakeQueuePair──▶ QueuePair: (made) ──Connect──▶ ready ──PostSend, PostReceive,
 //                                                              Poll, Arm──▶ (destroyed)
 //
-// Every call may enter the driver, which may take long or never return. So only threads that nothing waits
-// for make them, and never the loop.
+// A call may enter the driver and never return, so only threads that nothing waits for make them.
 //
 // Owner: QueuePair: its rail; it keeps its Device. Thread: one at a time each; Device: any. Memory: a queue
 // pair's messages are one region, made with it.
@@ -96,8 +95,7 @@ class QueuePair {
   virtual absl::Status Arm() = 0;
 };
 
-// For calls through another process: it has ended, or was killed because it did not answer. Drivers' own
-// errors never have these codes.
+// The other process that makes the call has ended, or was killed because it did not answer.
 inline bool HasEndedProcess(const absl::Status& status) {
   return status.code() == absl::StatusCode::kAborted ||
          status.code() == absl::StatusCode::kDeadlineExceeded;
@@ -124,11 +122,9 @@ class Device {
   virtual const std::string& name() const = 0;
   virtual const Limits& limits() const = 0;
   virtual DeviceUse use() const = 0;
-  // Returns false if the system wants the device back, or if the driver's process has ended or was killed.
-  // Its queue pairs then fail.
+  // Returns false if the system wants the device back, or if the driver's process has ended.
   virtual bool IsThere() = 0;
-  // RESOURCE_EXHAUSTED: the limit is reached. UNAVAILABLE: the port is down, lacks the address, or the driver
-  // failed.
+  // RESOURCE_EXHAUSTED: the limit is reached. UNAVAILABLE: the port is down, or the driver failed.
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(const QueuePairShape& shape,
                                                            const Gid& gid) {
     return MakeQueuePairIn({}, shape, gid);
@@ -137,8 +133,7 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
                                                                      const QueuePairShape& shape,
                                                                      const Gid& gid) = 0;
-  // Registers a piece of an arena, which is kept until the region is destroyed. RESOURCE_EXHAUSTED: the limit
-  // is reached. UNAVAILABLE: the driver refused.
+  // Registers a piece of an arena, which the region keeps. RESOURCE_EXHAUSTED: the limit is reached.
   virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
                                                                  std::byte* data,
                                                                  std::uint64_t bytes) = 0;

@@ -1,5 +1,4 @@
-// The thread of one queue pair: takes the loop's commands, writes and reads frames through messages, posts
-// them and polls for completions.
+// The thread of one queue pair: moves frames through messages, posts them and polls for completions.
 //
 //   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
 //   nothing moved for a while ─▶ arm the completion queue, poll once more, sleep

@@ -2,8 +2,7 @@
 //
 //   Create ──Expect…──▶ Start ──Give / Pop──▶ down, on its own or by Stop
 //
-// Owner: Link. Thread: the loop's. Memory: shared with the thread; a driver may hold it longer than the rail
-// lives (README.md).
+// Owner: Link. Thread: the loop's. Memory: shared with the thread, which may outlive the rail.
 #pragma once
 
 #include <cstdint>

@@ -35,14 +35,14 @@ struct RdmaRails::Probing {
 };
 
 // One path and its set-up.
-struct RdmaRails::Beside final : public SetupPort {
-  Beside(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
+struct RdmaRails::SideRail final : public SetupPort {
+  SideRail(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
   void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
   void Make(std::uint64_t, const QueuePairShape& shape) override {
     const auto paths = std::ranges::count_if(
-        owner.besides_, [this](const auto& beside) { return beside->driver == driver; });
+        owner.side_rails_, [this](const auto& side) { return side->driver == driver; });
     ticket = ++owner.last_ticket_;
     driver->Make(ticket, shape, gid, static_cast<std::uint32_t>(paths) + kSpareQueuePairs);
   }
@@ -55,7 +55,8 @@ struct RdmaRails::Beside final : public SetupPort {
     if (ticket != 0) driver->Cancel(std::exchange(ticket, 0));
     if (pair != nullptr) driver->Destroy(std::move(pair));
     if (owner.links_.HasRailOver(peer, rdma_path)) {
-      owner.links_.RemoveRail(peer, rdma_path, "it is made again", LinkReason::kReplaced, now_ns);
+      owner.links_.RemoveRail(peer, rdma_path, "replaced by a new attempt", LinkReason::kReplaced,
+                              now_ns);
     }
   }
 
@@ -66,7 +67,7 @@ struct RdmaRails::Beside final : public SetupPort {
   Gid gid{};
   bool encrypted = false;
   ClusterKeyId key{};
-  Fault why = {LinkReason::kRdmaLooking, "devices are being looked for"};
+  Fault why = {LinkReason::kRdmaLooking, "searching for devices"};
   std::string device;
   DriverThread* driver = nullptr;
   std::optional<Setup> setup;       // Set once a device is found.
@@ -75,8 +76,8 @@ struct RdmaRails::Beside final : public SetupPort {
   std::uint64_t now_ns = 0;
 };
 
-absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
-                                        const QueuePairAddress& to, std::uint32_t peer_receives) {
+absl::Status RdmaRails::SideRail::AddRail(std::uint64_t attempt, Service service,
+                                          const QueuePairAddress& to, std::uint32_t peer_receives) {
   const auto text = [](const std::string& name, const QueuePairAddress& address) {
     return absl::StrCat(name, name.empty() ? "" : " ", GidText(address.gid), " queue pair ",
                         address.number);
@@ -102,39 +103,39 @@ RdmaRails::RdmaRails(RdmaOptions options, const link::FabricOptions& fabric, fab
     : options_(std::move(options)), fabric_(fabric), links_(links), bell_(bell) {}
 
 RdmaRails::~RdmaRails() {
-  for (const auto& beside : besides_) {
-    if (beside->pair != nullptr) beside->driver->Destroy(std::move(beside->pair));
+  for (const auto& side : side_rails_) {
+    if (side->pair != nullptr) side->driver->Destroy(std::move(side->pair));
   }
   if (probing_ == nullptr) return;
   const std::lock_guard lock(probing_->mutex);
   probing_->bell = nullptr;
 }
 
-RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const rail::RailPath& path) const {
-  for (const auto& beside : besides_) {
-    if (beside->peer == peer && beside->path == path) return beside.get();
+RdmaRails::SideRail* RdmaRails::Find(const NodeId& peer, const rail::RailPath& path) const {
+  for (const auto& side : side_rails_) {
+    if (side->peer == peer && side->path == path) return side.get();
   }
   return nullptr;
 }
 
 void RdmaRails::OnConnection(const Connection& connection) {
   if (!options_.enabled) return;
-  Beside* beside = Find(connection.peer, connection.path);
-  if (beside == nullptr) {
-    beside =
-        besides_.emplace_back(std::make_unique<Beside>(*this, connection.peer, connection.path))
-            .get();
+  SideRail* side = Find(connection.peer, connection.path);
+  if (side == nullptr) {
+    side = side_rails_
+               .emplace_back(std::make_unique<SideRail>(*this, connection.peer, connection.path))
+               .get();
   }
-  beside->encrypted = connection.encrypted;
+  side->encrypted = connection.encrypted;
   // The connection's proof also covers the rail beside it.
-  beside->key = connection.key;
+  side->key = connection.key;
   links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
-    if (peer == beside->peer && path == beside->rdma_path) rail.SetProvedWith(connection.key);
+    if (peer == side->peer && path == side->rdma_path) rail.SetProvedWith(connection.key);
   });
-  if (beside->gid != connection.local) {
-    beside->gid = connection.local;
-    if (beside->setup.has_value()) beside->setup->Abandon();
-    beside->setup.reset();
+  if (side->gid != connection.local) {
+    side->gid = connection.local;
+    if (side->setup.has_value()) side->setup->Abandon();
+    side->setup.reset();
   }
   check_ = true;
 }
@@ -148,9 +149,9 @@ void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> paylo
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
   probe_pause_ns_ = kProbeAgainNsMin;
-  if (!besides_.empty()) probe_again_ns_ = now_ns;
-  for (const auto& beside : besides_) {
-    if (beside->setup.has_value()) beside->setup->TryNow(now_ns);
+  if (!side_rails_.empty()) probe_again_ns_ = now_ns;
+  for (const auto& side : side_rails_) {
+    if (side->setup.has_value()) side->setup->TryNow(now_ns);
   }
 }
 
@@ -200,10 +201,10 @@ LinkReason RdmaRails::ReasonNotFound() const {
                                                     : LinkReason::kRdmaDriverFailed;
 }
 
-std::string RdmaRails::DeviceFor(const Beside& beside, Fault& why) const {
-  if (beside.encrypted) {
+std::string RdmaRails::DeviceFor(const SideRail& side, Fault& why) const {
+  if (side.encrypted) {
     why = {LinkReason::kRdmaEncrypted,
-           absl::StrCat("connections over ", beside.path.local,
+           absl::StrCat("connections over ", side.path.local,
                         " require TLS, which RDMA rails do not support")};
     return {};
   }
@@ -211,9 +212,9 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Fault& why) const {
     why = {ReasonNotFound(), std::string(found_->status().message())};
     return {};
   }
-  why = {LinkReason::kRdmaNoDevice, absl::StrCat("no RDMA device for ", beside.path.local)};
+  why = {LinkReason::kRdmaNoDevice, absl::StrCat("no RDMA device for ", side.path.local)};
   // By name, which states the cable's interface; otherwise by the link's address.
-  const std::string named = absl::StrCat(apple::kDevicePrefix, beside.path.local);
+  const std::string named = absl::StrCat(apple::kDevicePrefix, side.path.local);
   for (const DeviceFacts& facts : **found_) {
     if (facts.name != named) continue;
     if (facts.active && !facts.gids.empty()) return facts.name;
@@ -222,7 +223,7 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Fault& why) const {
               : Fault{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
   }
   for (const DeviceFacts& facts : **found_) {
-    const bool has_gid = std::ranges::find(facts.gids, beside.gid) != facts.gids.end();
+    const bool has_gid = std::ranges::find(facts.gids, side.gid) != facts.gids.end();
     if (facts.active && has_gid) return facts.name;
   }
   if ((*found_)->empty()) {
@@ -234,8 +235,8 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Fault& why) const {
 }
 
 bool RdmaRails::AnyWithoutDevice() const {
-  return std::ranges::any_of(besides_,
-                             [](const auto& beside) { return !beside->setup.has_value(); });
+  return std::ranges::any_of(side_rails_,
+                             [](const auto& side) { return !side->setup.has_value(); });
 }
 
 DriverThread* RdmaRails::DriverOf(const std::string& device, Fault& why) {
@@ -272,14 +273,14 @@ void RdmaRails::RemoveMemory(const std::byte* data) {
 
 // Called after a probe and for new paths.
 void RdmaRails::GiveDevices(std::uint64_t now_ns) {
-  for (const auto& beside : besides_) {
-    if (beside->setup.has_value()) continue;
-    beside->device = DeviceFor(*beside, beside->why);
-    if (beside->device.empty()) continue;
-    beside->driver = DriverOf(beside->device, beside->why);
-    if (beside->driver == nullptr) continue;
-    beside->setup.emplace(*beside, beside->path, fabric_.self.id < beside->peer, options_.limits);
-    beside->setup->TryNow(now_ns);
+  for (const auto& side : side_rails_) {
+    if (side->setup.has_value()) continue;
+    side->device = DeviceFor(*side, side->why);
+    if (side->device.empty()) continue;
+    side->driver = DriverOf(side->device, side->why);
+    if (side->driver == nullptr) continue;
+    side->setup.emplace(*side, side->path, fabric_.self.id < side->peer, options_.limits);
+    side->setup->TryNow(now_ns);
   }
 }
 
@@ -289,27 +290,26 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
     if (driver == nullptr || !driver->has_results()) continue;
     DriverThread::Result result;
     for (; driver->Pop(result); ++count) {
-      const auto of = std::ranges::find_if(besides_, [&](const auto& beside) {
-        return beside->setup.has_value() && beside->ticket == result.ticket;
+      const auto of = std::ranges::find_if(side_rails_, [&](const auto& side) {
+        return side->setup.has_value() && side->ticket == result.ticket;
       });
-      if (of == besides_.end()) {
+      if (of == side_rails_.end()) {
         if (result.pair != nullptr) driver->Destroy(std::move(result.pair));
         continue;
       }
-      Beside& beside = **of;
-      beside.now_ns = now_ns;
-      beside.pair = std::move(result.pair);
-      const std::uint64_t attempt = beside.setup->attempt();
+      SideRail& side = **of;
+      side.now_ns = now_ns;
+      side.pair = std::move(result.pair);
+      const std::uint64_t attempt = side.setup->attempt();
       if (result.kind == DriverThread::Result::Kind::kConnected) {
-        beside.ticket = 0;
-        beside.setup->OnConnected(attempt, result.status, now_ns);
+        side.ticket = 0;
+        side.setup->OnConnected(attempt, result.status, now_ns);
         continue;
       }
-      const auto made = result.status.ok()
-                            ? absl::StatusOr<QueuePairAddress>(beside.pair->address())
-                            : result.status;
-      const std::uint32_t receives = made.ok() ? beside.pair->receives() : 0;
-      beside.setup->OnMade(attempt, made, receives, now_ns);
+      const auto made = result.status.ok() ? absl::StatusOr<QueuePairAddress>(side.pair->address())
+                                           : result.status;
+      const std::uint32_t receives = made.ok() ? side.pair->receives() : 0;
+      side.setup->OnMade(attempt, made, receives, now_ns);
     }
   }
   return count;
@@ -344,18 +344,18 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
     const Received& received = received_.front();
     const rail::RailPath path(MakePrintable(rail::TextOf(received.message.receiver_interface)),
                               MakePrintable(rail::TextOf(received.message.sender_interface)));
-    Beside* const beside = Find(received.peer, path);
-    if (beside == nullptr || !beside->setup.has_value()) {
+    SideRail* const side = Find(received.peer, path);
+    if (side == nullptr || !side->setup.has_value()) {
       const Fault none =
           options_.enabled
               ? Fault{LinkReason::kRdmaNotMade, "no such connection"}
               : Fault{LinkReason::kRdmaOff,
                       "RDMA is off there (rdma { enabled: true } in its configuration)"};
-      Refuse(received, beside == nullptr ? none : beside->why);
+      Refuse(received, side == nullptr ? none : side->why);
       continue;
     }
-    beside->now_ns = now_ns;
-    beside->setup->OnMessage(received.message, now_ns);
+    side->now_ns = now_ns;
+    side->setup->OnMessage(received.message, now_ns);
   }
   return count;
 }
@@ -363,17 +363,17 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
 // Handles rails and connections that have ended.
 void RdmaRails::Check(std::uint64_t now_ns) {
   check_ = false;
-  for (const auto& beside : besides_) {
-    if (!beside->setup.has_value()) continue;
-    beside->now_ns = now_ns;
-    const bool is_up = beside->setup->state() == Setup::State::kUp;
-    const bool has_rail = links_.HasRailOver(beside->peer, beside->rdma_path);
-    if (is_up && !has_rail) beside->setup->OnRailGone(now_ns);
-    if (!has_rail && !links_.HasRailOver(beside->peer, beside->path)) beside->setup->Abandon();
+  for (const auto& side : side_rails_) {
+    if (!side->setup.has_value()) continue;
+    side->now_ns = now_ns;
+    const bool is_up = side->setup->state() == Setup::State::kUp;
+    const bool has_rail = links_.HasRailOver(side->peer, side->rdma_path);
+    if (is_up && !has_rail) side->setup->OnRailGone(now_ns);
+    if (!has_rail && !links_.HasRailOver(side->peer, side->path)) side->setup->Abandon();
   }
-  std::erase_if(besides_, [this](const auto& beside) {
-    return !links_.HasRailOver(beside->peer, beside->path) &&
-           !links_.HasRailOver(beside->peer, beside->rdma_path);
+  std::erase_if(side_rails_, [this](const auto& side) {
+    return !links_.HasRailOver(side->peer, side->path) &&
+           !links_.HasRailOver(side->peer, side->rdma_path);
   });
   if (!AnyWithoutDevice()) return;
   if (found_.has_value()) {
@@ -384,14 +384,14 @@ void RdmaRails::Check(std::uint64_t now_ns) {
 }
 
 std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
-  if (besides_.empty() && received_.empty() && drivers_.empty()) return 0;
+  if (side_rails_.empty() && received_.empty() && drivers_.empty()) return 0;
   if (TakeProbe(now_ns)) GiveDevices(now_ns);
   if (check_) Check(now_ns);
   const std::size_t count = TakeResults(now_ns) + TakeMessages(now_ns);
-  for (const auto& beside : besides_) {
-    if (!beside->setup.has_value() || now_ns < beside->setup->deadline_ns()) continue;
-    beside->now_ns = now_ns;
-    beside->setup->OnTime(now_ns, fabric_.random() | 1);
+  for (const auto& side : side_rails_) {
+    if (!side->setup.has_value() || now_ns < side->setup->deadline_ns()) continue;
+    side->now_ns = now_ns;
+    side->setup->OnTime(now_ns, fabric_.random() | 1);
   }
   // Probes again for paths without a device.
   const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
@@ -401,49 +401,49 @@ std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
 
 std::uint64_t RdmaRails::deadline_ns() const {
   std::uint64_t next = kNever;
-  for (const auto& beside : besides_) {
-    if (beside->setup.has_value()) next = std::min(next, beside->setup->deadline_ns());
+  for (const auto& side : side_rails_) {
+    if (side->setup.has_value()) next = std::min(next, side->setup->deadline_ns());
   }
   return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
 }
 
 // If nobody asked for RDMA, a cable without a device is reported by doctor only. A faulty device always is.
-bool RdmaRails::IsReported(const Beside& beside) const {
-  if (options_.reports || !beside.device.empty()) return true;
-  const LinkReason reason = beside.why.reason;
+bool RdmaRails::IsReported(const SideRail& side) const {
+  if (options_.reports || !side.device.empty()) return true;
+  const LinkReason reason = side.why.reason;
   return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
          reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
 }
 
 void RdmaRails::Describe(v1::NodeStatus& status) const {
   if (options_.enabled) DescribeDevices(*status.mutable_rdma());
-  for (const auto& beside : besides_) {
-    v1::LinkStatus* const link = FindLink(status, beside->peer.ToString());
+  for (const auto& side : side_rails_) {
+    v1::LinkStatus* const link = FindLink(status, side->peer.ToString());
     if (link == nullptr) continue;
-    if (beside->setup.has_value() && beside->setup->state() == Setup::State::kUp) {
+    if (side->setup.has_value() && side->setup->state() == Setup::State::kUp) {
       for (v1::RailStatus& up : *link->mutable_rails()) {
         const bool its = up.transport() == v1::Transport::rdma &&
-                         up.local_interface() == beside->path.local &&
-                         up.remote_interface() == beside->path.remote;
-        if (its) up.mutable_rdma()->set_device(beside->device);
+                         up.local_interface() == side->path.local &&
+                         up.remote_interface() == side->path.remote;
+        if (its) up.mutable_rdma()->set_device(side->device);
       }
-    } else if (IsReported(*beside)) {
-      DescribeMissing(*beside, *link->add_rails());
+    } else if (IsReported(*side)) {
+      DescribeMissing(*side, *link->add_rails());
     }
   }
 }
 
-void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
+void RdmaRails::DescribeMissing(const SideRail& side, v1::RailStatus& rail) {
   rail.set_transport(v1::Transport::rdma);
   rail.set_state(v1::RailState::down);
-  rail.mutable_rdma()->set_device(beside.device);
-  rail.set_local_address(beside.device);
-  rail.set_local_interface(beside.path.local);
-  rail.set_remote_interface(beside.path.remote);
-  rail.set_reason(Reported(beside.why.reason));
-  rail.set_detail(beside.why.text);
-  if (!beside.setup.has_value()) return;
-  const Setup& setup = *beside.setup;
+  rail.mutable_rdma()->set_device(side.device);
+  rail.set_local_address(side.device);
+  rail.set_local_interface(side.path.local);
+  rail.set_remote_interface(side.path.remote);
+  rail.set_reason(Reported(side.why.reason));
+  rail.set_detail(side.why.text);
+  if (!side.setup.has_value()) return;
+  const Setup& setup = *side.setup;
   rail.set_reason(Reported(setup.reason()));
   rail.set_peers_reason(setup.peers_reason());
   rail.set_detail(setup.detail());

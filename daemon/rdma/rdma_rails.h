@@ -1,5 +1,4 @@
-// All RDMA rails of this daemon. Beside each connection to a neighbour over an interface with an RDMA device,
-// one is made, and made again when it ends.
+// All RDMA rails of this daemon: one beside each connection over an interface with an RDMA device.
 //
 //   connection ─▶ probe (a process of its own) ─▶ device for the connection's interface or address
 //     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
@@ -40,8 +39,7 @@ struct RdmaOptions {
   std::string library;        // The verbs library; empty: the system's own.
   std::string probe_program;  // Must run RunProbe for its argument (probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
-  // Must run RunDriver for its argument (driver_process.h). If empty, this process calls the driver and may
-  // crash with it.
+  // Must run RunDriver for its argument (driver_process.h). If empty, this process calls the driver.
   std::string driver_program;
   Limits limits;
 };
@@ -68,7 +66,7 @@ class RdmaRails final : public fabric::SideRails {
   void Describe(v1::NodeStatus& status) const override;
 
  private:
-  struct Beside;
+  struct SideRail;
   struct Probing;
   // Why a path has no device.
   struct Fault {
@@ -80,17 +78,17 @@ class RdmaRails final : public fabric::SideRails {
     wire::RailSetup message;
   };
 
-  Beside* Find(const NodeId& peer, const rail::RailPath& path) const;
+  SideRail* Find(const NodeId& peer, const rail::RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);
   // The probe's result for RdmaStatus, and as a reason.
   const char* Found() const;
   LinkReason ReasonNotFound() const;
-  bool IsReported(const Beside& beside) const;
-  static void DescribeMissing(const Beside& beside, v1::RailStatus& rail);
+  bool IsReported(const SideRail& side) const;
+  static void DescribeMissing(const SideRail& side, v1::RailStatus& rail);
   void DescribeDevices(v1::RdmaStatus& status) const;
   // Returns the device for the path; if empty, `why` has the reason.
-  std::string DeviceFor(const Beside& beside, Fault& why) const;
+  std::string DeviceFor(const SideRail& side, Fault& why) const;
   bool AnyWithoutDevice() const;
   void GiveDevices(std::uint64_t now_ns);
   std::size_t TakeResults(std::uint64_t now_ns);
@@ -105,8 +103,8 @@ class RdmaRails final : public fabric::SideRails {
   fabric::Links& links_;
   platform::Wakeup& bell_;
   absl::flat_hash_map<std::string, std::unique_ptr<DriverThread>> drivers_;
-  std::vector<rail::ClientMemory> memories_;      // Also for devices that appear later.
-  std::vector<std::unique_ptr<Beside>> besides_;  // Destroyed before the drivers they use.
+  std::vector<rail::ClientMemory> memories_;           // Also for devices that appear later.
+  std::vector<std::unique_ptr<SideRail>> side_rails_;  // Destroyed before the drivers they use.
   std::uint64_t last_ticket_ = 0;
   std::deque<Received> received_;
   std::shared_ptr<Probing> probing_;  // Set while a probe runs.

@@ -5,8 +5,7 @@
 //
 // So a region outlives what was posted from it, and the arena outlives the region, whatever the client does.
 //
-// Owner: RailThread. Thread: its own; Clear once the queue pair is destroyed. Memory: a few words for each
-// region.
+// Owner: RailThread. Thread: its own; Clear once the queue pair is destroyed. Memory: words for each region.
 #pragma once
 
 #include <cstddef>

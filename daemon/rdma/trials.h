@@ -1,6 +1,5 @@
-// Tests the assumptions about a device's driver (limits.h) one by one, on hardware where nothing of this has
-// run. Each trial runs in its own process, which may hang or crash; its caller sets a deadline (mlxcommctl
-// bugreport --rdma).
+// Tests the assumptions about a device's driver (limits.h) one by one. Each trial runs in its own process,
+// which may hang or crash; its caller sets a deadline (mlxcommctl bugreport --rdma).
 //
 //   mlxcommd --try-rdma CONFIG trials            lists the trials: NAME and description
 //   mlxcommd --try-rdma CONFIG limits            lists the assumptions and their sources

@@ -25,8 +25,7 @@ const char* StateText(ibv_port_state state) {
   }
 }
 
-// Linux deletes this file as soon as it wants the device back; most drivers then wait until all have closed
-// it.
+// Linux deletes this file when it wants the device back, and usually waits until all have closed it.
 std::string EntryOf([[maybe_unused]] ibv_context* context) {
 #ifdef __linux__
   const char* const path = context->device->dev_path;
@@ -85,8 +84,8 @@ class VerbsLibrary final : public Library {
     if (domain == nullptr) {
       const int why = errno;
       verbs_.close_device(context);
-      return absl::UnavailableError(
-          absl::StrCat("RDMA device ", name, " gives no protection domain: ", std::strerror(why)));
+      return absl::UnavailableError(absl::StrCat(
+          "RDMA device ", name, " did not create a protection domain: ", std::strerror(why)));
     }
     return std::shared_ptr<Device>(std::make_shared<VerbsDevice>(
         verbs_, name, WithinDevice(limits, verbs_, context), context, domain));

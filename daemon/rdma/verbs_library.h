@@ -1,11 +1,10 @@
 // The verbs of a shared library as a table of functions: librdma.dylib on macOS, libibverbs.so.1 on Linux, or
 // one named in the configuration (tests use a fake).
 //
-// Loaded at run time, because most machines have none and the daemon must start there as well. The structures
-// come from the build system's <infiniband/verbs.h>: the macOS SDK, or rdma-core on Linux (libibverbs-dev,
-// used under its BSD licence). Own declarations were rejected: posting and polling go through pointers inside
-// these structures, so one new field in a later system would crash. Without the header, RDMA is left out of
-// the build.
+// Loaded at run time, because most machines have none. The structures come from the build system's
+// <infiniband/verbs.h>: the macOS SDK, or rdma-core on Linux (libibverbs-dev, used under its BSD licence).
+// Own declarations were rejected: posting and polling go through pointers inside these structures, so one new
+// field in a later system would crash.
 //
 // Owner: Library. Thread: any, once loaded.
 #pragma once

@@ -1,7 +1,6 @@
 #include "daemon/rdma/verbs_queue_pair.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,8 +19,7 @@ namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 32;  // In wr_id, besides the slot.
-// For reliable pairs, in units of ibv_modify_qp(3): retransmit after 67 ms, 7 times; retry a receiver without
-// posted receives after 0.64 ms, 6 times.
+// For reliable pairs, in units of ibv_modify_qp(3): 67 ms, 7 times; 0.64 ms, 6 times.
 constexpr std::uint8_t kTimeout = 14;
 constexpr std::uint8_t kRetries = 7;
 constexpr std::uint8_t kNotReadyTimer = 12;
@@ -254,8 +252,7 @@ absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
 absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& region,
                                           const std::byte* from, std::uint32_t bytes) {
   if (is_copied()) {
-    // Copied in the order of posting, like the headers around it, so that a header never confirms data that
-    // was written later.
+    // Copied in the order of posting, so that a header never confirms data that was written later.
     std::memcpy(Registered(slot), from, bytes);
     return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
   }
@@ -309,8 +306,7 @@ absl::Status VerbsQueuePair::Arm() {
   return error == 0 ? absl::OkStatus() : Failed("did not arm its completion queue", error);
 }
 
-// First destroys what may write to the region. Anything that the driver does not give back is leaked and
-// keeps counting.
+// First destroys what may write to the region. What the driver does not give back is leaked, and counts.
 VerbsQueuePair::~VerbsQueuePair() {
   if (pair_ != nullptr && device_->limits_.error_before_destroy) {
     ibv_qp_attr attributes{};

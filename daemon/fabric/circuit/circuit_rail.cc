@@ -60,7 +60,7 @@ bool CircuitRail::Give(const rail::RailCommand& command) {
       posted_.ForgetCompleted(command.key, command.step);
       return true;
     case rail::RailCommand::Kind::kHeartbeat:
-      SendSignOfLife(wire::FrameType::kHeartbeat, command.clock_ns);
+      SendUnqueued(wire::FrameType::kHeartbeat, command.clock_ns);
       return true;
     case rail::RailCommand::Kind::kWithdraw: {
       // Drop the rest of a half-received frame.
@@ -74,8 +74,7 @@ bool CircuitRail::Give(const rail::RailCommand& command) {
   return true;
 }
 
-// Keeps at most one acknowledgement for each block in the queue, so that they cannot fill it while the
-// other end takes nothing. Sending the newer one early does no harm.
+// Keeps only the newest acknowledgement of each block, so that they cannot fill the queue.
 bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
   if (newer.type != wire::FrameType::kAck) return false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
@@ -137,8 +136,8 @@ bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* pie
   return true;
 }
 
-// Bypasses the queue: signs of life are not part of the frames' order.
-void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
+// Bypasses the queue, because heartbeats are not part of the frames' order.
+void CircuitRail::SendUnqueued(wire::FrameType type, std::uint64_t clock_ns) {
   if (frames_under_way_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
   SendPiece({.type = type, .offset = clock_ns}, nullptr, 0, 0);
 }
@@ -183,7 +182,7 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
   const std::span<const std::byte> piece = payload.subspan(sizeof inner);
   if (!wire::IsWellFormed(inner)) return Violation("a malformed frame"), false;
   if (inner.type == wire::FrameType::kHeartbeat) {
-    SendSignOfLife(wire::FrameType::kEcho, inner.offset);
+    SendUnqueued(wire::FrameType::kEcho, inner.offset);
     return !down_;
   }
   if (inner.type == wire::FrameType::kEcho) {

@@ -3,11 +3,8 @@
 //   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
 //
 // It has no thread: arriving pieces are placed in the neighbour's callback, and frames go out as far as the
-// window allows (README.md). A piece is copied when it goes out; a frame is "transmitted" once all of its
-// pieces are.
-//
-// Owner: Link. Thread: the loop's; time is an argument. Memory: at most kQueueMax queued frames, and one that
-// is being assembled.
+// window allows (README.md). Owner: Link. Thread: the loop's; time is an argument. Memory: at most kQueueMax
+// queued frames, and one that is being assembled.
 #pragma once
 
 #include <array>
@@ -30,14 +27,14 @@ class CircuitPort {
   // Copies header and payload to the neighbour's channel. Returns false if the channel is full.
   virtual bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
                              const std::byte* payload) = 0;
-  // Called when the rail ends; the circuit delivers nothing to it afterwards.
+  // Called when the rail ends.
   virtual void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end,
                             const std::string& why) = 0;
 };
 
 class CircuitRail final : public rail::Rail {
  public:
-  // A forwarder allows this many frames beyond the window, for signs of life.
+  // A forwarder allows this many frames beyond the window, for heartbeats.
   static constexpr std::uint32_t kSpareFrames = 16;
 
   // `through`: the names of the nodes between, for display.
@@ -88,7 +85,7 @@ class CircuitRail final : public rail::Rail {
   void SendWhatFits();
   bool SendPiece(const wire::FrameHeader& inner, const std::byte* piece, std::uint32_t offset,
                  std::uint32_t bytes);
-  void SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns);
+  void SendUnqueued(wire::FrameType type, std::uint64_t clock_ns);
   bool TakePiece(const wire::FrameHeader& outer, std::span<const std::byte> payload);
   bool BeginFrame();
   void FinishFrame(std::span<const std::byte> last_piece);

@@ -200,8 +200,7 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   circuit.destination = route.back();
 }
 
-// Runs at the destination. The new circuit replaces an older one, which is dead at the opener's end or
-// longer. The opener may not know of a connection that exists or is being made.
+// Replaces an older circuit. The opener may not know of a connection that exists or is being made.
 void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
                       const std::vector<NodeId>& route, std::uint64_t now_ns) {
   const NodeId peer = route.front();
@@ -247,7 +246,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   const NodeId peer = circuit.destination;
   const std::size_t route_nodes = circuit.route_nodes;
   const link::Link::Standing standing = circuit.standing;
-  link::Link* const link = port_.LinkTo(peer);  // Before the erase: it counts nodes being opened.
+  link::Link* const link = port_.LinkTo(peer);  // While the node still counts as opening.
   opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {

@@ -5,11 +5,8 @@
 //          ◀══CircuitFrame, CircuitCredit═══▶         ◀══▶     the opener, for their links
 //          ◀──CircuitClosed (node, reason)── from the node where the route breaks, to both sides
 //
-// Frames on a circuit are never reordered, and never lost without both ends learning of it. A forwarder
-// trusts neither end, and forwarding cannot deadlock: README.md has the proof.
-//
 // Owner: Router. Thread: the loop's; time is an argument. Memory: kCircuitsMax entries,
-// kCircuitsPerNeighbourMax over one neighbour.
+// kCircuitsPerNeighbourMax over one neighbour. README.md has the guarantees and their proof.
 #pragma once
 
 #include <array>
@@ -30,8 +27,7 @@ namespace mlxcomm::fabric {
 class CircuitsPort {
  public:
   virtual ~CircuitsPort() = default;
-  // Copies the frame to the neighbour's channel. Returns false if the node is not a neighbour or its channel
-  // is full.
+  // Copies the frame to the neighbour's channel. Returns false if there is none, or it is full.
   virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                                const std::byte* payload) = 0;
   // Creates the link if it does not exist; nullptr if there are too many.
@@ -56,12 +52,10 @@ class Circuits final : public CircuitPort {
   Circuits(const NodeId& self, const link::RandomSource& random, CircuitsPort& port)
       : self_(self), random_(random), port_(port) {}
 
-  // Requests a circuit along the route, which begins with this node. It replaces an existing one. Returns
-  // false if the request cannot be sent.
+  // Requests a circuit along the route, self first. Returns false if the request cannot be sent.
   bool Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns, std::uint64_t now_ns);
   bool IsOpening(const NodeId& destination) const { return opening_.contains(destination); }
-  // Destinations of this node's circuits. The links are no substitute: a link keeps a rail whose circuit has
-  // ended until it is polled.
+  // Destinations of this node's circuits. A link notices the end of a circuit only when it is polled.
   absl::flat_hash_set<NodeId> Opened() const;
   void OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
                std::span<const std::byte> payload, std::uint64_t now_ns);
@@ -73,8 +67,7 @@ class Circuits final : public CircuitPort {
   std::uint64_t deadline_ns() const;
 
   std::size_t size() const { return circuits_.size(); }
-  // When this node last forwarded a frame of other nodes' operations; 0 if never. Heartbeats and the daemons'
-  // own messages do not count: they pass between jobs too.
+  // When this node last forwarded a frame of other nodes' operations; 0 if never.
   std::uint64_t operations_passed_ns() const { return operations_passed_ns_; }
   std::uint64_t violations() const { return violations_; }
 

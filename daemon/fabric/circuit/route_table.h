@@ -5,10 +5,8 @@
 //                          kOwn:   from an earlier run; Own() has a new number, flood it
 //                          kKnown, kRefused: nothing
 //
-// Advertisements take effect at once; FindRoutes computes the routes, once for many of them.
-//
-// Sans-I/O, time is an argument. Owner: Router. Thread: the loop's. Memory: at most kNodesMax nodes of
-// wire::kNeighboursMax neighbours each.
+// FindRoutes computes the routes, once for many advertisements. Sans-I/O, time is an argument. Owner: Router.
+// Thread: the loop's. Memory: at most kNodesMax nodes of wire::kNeighboursMax neighbours each.
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,8 @@ namespace mlxcomm::fabric {
 class RouterPort {
  public:
   virtual ~RouterPort() = default;
-  // Creates the link if it does not exist; nullptr if there are too many.
   virtual link::Link* LinkTo(const NodeId& node) = 0;
   virtual link::Link* FindLink(const NodeId& node) const = 0;
-  // Returns true while a connection to the node is being made.
   virtual bool IsJoining(const NodeId& node) const = 0;
   virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
   // A deadline of this router or of a link may have moved closer.
@@ -57,7 +55,6 @@ class Router final : public link::RoutingListener, private CircuitsPort {
   bool IsOpeningRouteTo(const NodeId& node) const { return circuits_.IsOpening(node); }
   bool HasRouteTo(const NodeId& node) const { return !table_.RouteTo(node).empty(); }
 
-  const RouteTable& table() const { return table_; }
   const Circuits& circuits() const { return circuits_; }
   std::uint64_t violations() const { return violations_ + circuits_.violations(); }
 

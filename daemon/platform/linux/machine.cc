@@ -66,8 +66,7 @@ void LeaveCore(std::uint32_t core) {
   ::sched_setaffinity(0, sizeof usable, &usable);
 }
 
-// The C library does not know it on every architecture. The kernel lists the first core's caches, nearest
-// first, as "32768K".
+// The C library does not always know it. The kernel lists the first core's caches as "32768K".
 std::uint64_t LastLevelCacheBytes() {
   std::uint64_t largest = 0;
   for (int index = 0; index < 8; ++index) {

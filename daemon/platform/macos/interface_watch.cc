@@ -13,8 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interfaces.h"
 
-// Missing in some copies of the SDK. The numbers are those of Apple's sys/kern_event.h and net/if_media.h,
-// which are part of the system's interface.
+// Missing in some copies of the SDK; from Apple's sys/kern_event.h and net/if_media.h.
 #if __has_include(<sys/kern_event.h>)
 #include <sys/kern_event.h>
 #else

@@ -200,7 +200,7 @@ TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
                 : 0;
   }
   EXPECT_EQ(more, 16);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("32 of this address"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("32 from this address"));
   EXPECT_FALSE(Links::IsNoPlace(refused));
   EXPECT_EQ(links().nodes_refused(), 0u);
 }
