@@ -89,9 +89,9 @@ bool Circuits::Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns,
                     std::uint64_t now_ns) {
   now_ns_ = now_ns;
   const NodeId& to = route.back();
-  if (port_.IsJoining(to) || IsOpening(to)) return false;
+  if (links_.IsJoining(to) || IsOpening(to)) return false;
   if (circuits_.size() >= kCircuitsMax || !MayCross(route[1])) return false;
-  link::Link* const link = port_.LinkTo(to);
+  link::Link* const link = links_.LinkTo(to);
   if (link == nullptr) {
     port_.OnCircuitEnded(to, kTooManyFar, now_ns);
     return false;
@@ -106,7 +106,7 @@ bool Circuits::Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns,
   circuit.deadline_ns = deadline_ns;
   circuit.through = Through(route);
   circuit.route_nodes = route.size();
-  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.standing), route);
+  const std::vector<std::byte> payload = OpeningOf(links_.OwnIntroduction(circuit.standing), route);
   const std::uint64_t id = random_();
   if (circuits_.contains(id)) return false;
   if (!port_.SendToNeighbour(route[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
@@ -204,10 +204,10 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
 void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
                       const std::vector<NodeId>& route, std::uint64_t now_ns) {
   const NodeId peer = route.front();
-  const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
+  const bool may_be = peer < self_ && opener.session != 0 && !links_.IsJoining(peer);
   if (const std::string fault = FaultOfVersions(opener); may_be && !fault.empty())
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, fault, LinkReason::kVersionTooFar);
-  link::Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
+  link::Link* const link = may_be ? links_.LinkTo(peer) : nullptr;
   if (may_be && link == nullptr) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
                       absl::StrCat("node ", port_.NameOf(self_), ": ", kTooManyFar),
@@ -217,7 +217,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the nodes have a direct link");
   }
   const link::Link::Standing standing = link->AnswerTo(opener);
-  const wire::Introduction own = port_.OwnIntroduction(standing);
+  const wire::Introduction own = links_.OwnIntroduction(standing);
   if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
                              reinterpret_cast<const std::byte*>(&own))) {
     return;  // The neighbour is gone, and the circuit with it.
@@ -246,7 +246,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   const NodeId peer = circuit.destination;
   const std::size_t route_nodes = circuit.route_nodes;
   const link::Link::Standing standing = circuit.standing;
-  link::Link* const link = port_.LinkTo(peer);  // While the node still counts as opening.
+  link::Link* const link = links_.LinkTo(peer);  // While the node still counts as opening.
   opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {
@@ -255,7 +255,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
     added = absl::FailedPreconditionError(fault);
   } else if (link == nullptr) {
     added = absl::ResourceExhaustedError(kTooManyFar);
-  } else if (!port_.IsJoining(peer)) {
+  } else if (!links_.IsJoining(peer)) {
     added = AddRail(header.group, *link, theirs, standing, now_ns);
   }
   if (!added.ok()) {
@@ -342,7 +342,7 @@ void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
 // `payload` is valid only during this call, so the link is polled at once.
 void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
                       std::span<const std::byte> payload, std::uint64_t now_ns) {
-  link::Link* const link = port_.FindLink(circuit.OtherEnd());
+  link::Link* const link = links_.FindLink(circuit.OtherEnd());
   if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitFrame) {
     circuit.rail->OnPiece(header, payload, now_ns);
   } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
@@ -384,7 +384,7 @@ void Circuits::End(std::uint64_t id, const rail::RailEnd& end, std::uint64_t now
     // The cause comes first: a job's error message has limited room.
     circuit.rail->OnClosed(
         end.cause, absl::StrCat(end.why, ", on the route through ", circuit.through), end.reason);
-    port_.FindLink(circuit.OtherEnd())->Poll(now_ns);
+    links_.FindLink(circuit.OtherEnd())->Poll(now_ns);
   }
   port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
 }

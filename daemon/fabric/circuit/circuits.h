@@ -23,6 +23,20 @@
 
 namespace mlxcomm::fabric {
 
+// The links of the node, for the router and its circuits. Implemented by Links.
+class RouterPort {
+ public:
+  virtual ~RouterPort() = default;
+  // Creates the link if it does not exist; nullptr if there are too many.
+  virtual link::Link* LinkTo(const NodeId& node) = 0;
+  virtual link::Link* FindLink(const NodeId& node) const = 0;
+  // Returns true while a connection to the node is being made.
+  virtual bool IsJoining(const NodeId& node) const = 0;
+  virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
+  // A deadline of the router or of a link may have moved closer.
+  virtual void OnDeadlineChanged() = 0;
+};
+
 // Implemented by Router.
 class CircuitsPort {
  public:
@@ -30,12 +44,6 @@ class CircuitsPort {
   // Copies the frame to the neighbour's channel. Returns false if there is none, or it is full.
   virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                                const std::byte* payload) = 0;
-  // Creates the link if it does not exist; nullptr if there are too many.
-  virtual link::Link* LinkTo(const NodeId& node) = 0;
-  virtual link::Link* FindLink(const NodeId& node) const = 0;
-  // Returns true while a connection to the node is being made.
-  virtual bool IsJoining(const NodeId& node) const = 0;
-  virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
   virtual std::string NameOf(const NodeId& node) const = 0;
   // `route_nodes`: the length of the route, both ends included.
   virtual void OnCircuitOpened(const NodeId& node, std::size_t route_nodes,
@@ -49,8 +57,9 @@ class Circuits final : public CircuitPort {
   static constexpr std::size_t kCircuitsMax = 2048;
   static constexpr std::size_t kCircuitsPerNeighbourMax = 256;
 
-  Circuits(const NodeId& self, const link::RandomSource& random, CircuitsPort& port)
-      : self_(self), random_(random), port_(port) {}
+  Circuits(const NodeId& self, const link::RandomSource& random, RouterPort& links,
+           CircuitsPort& port)
+      : self_(self), random_(random), links_(links), port_(port) {}
 
   // Requests a circuit along the route, self first. Returns false if the request cannot be sent.
   bool Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns, std::uint64_t now_ns);
@@ -126,6 +135,7 @@ class Circuits final : public CircuitPort {
 
   NodeId self_;
   const link::RandomSource& random_;
+  RouterPort& links_;
   CircuitsPort& port_;
   absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
   absl::flat_hash_set<NodeId> opening_;  // Destinations.

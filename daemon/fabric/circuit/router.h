@@ -22,25 +22,13 @@
 
 namespace mlxcomm::fabric {
 
-// Implemented by Links.
-class RouterPort {
- public:
-  virtual ~RouterPort() = default;
-  virtual link::Link* LinkTo(const NodeId& node) = 0;
-  virtual link::Link* FindLink(const NodeId& node) const = 0;
-  virtual bool IsJoining(const NodeId& node) const = 0;
-  virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
-  // A deadline of this router or of a link may have moved closer.
-  virtual void OnDeadlineChanged() = 0;
-};
-
 class Router final : public link::RoutingListener, private CircuitsPort {
  public:
   Router(const link::FabricOptions& options, RouterPort& port)
       : options_(options),
         port_(port),
         table_(options.self.id, options.self.incarnation, options.self.name),
-        circuits_(options.self.id, options.random, *this) {}
+        circuits_(options.self.id, options.random, port, *this) {}
 
   void OnNeighbourUp(const NodeId& node);
   // `reset`: its daemon has probably stopped.
@@ -81,12 +69,6 @@ class Router final : public link::RoutingListener, private CircuitsPort {
   // CircuitsPort
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override;
-  link::Link* LinkTo(const NodeId& node) override { return port_.LinkTo(node); }
-  link::Link* FindLink(const NodeId& node) const override { return port_.FindLink(node); }
-  bool IsJoining(const NodeId& node) const override { return port_.IsJoining(node); }
-  wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override {
-    return port_.OwnIntroduction(standing);
-  }
   std::string NameOf(const NodeId& node) const override { return table_.NameOf(node); }
   void OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t now_ns) override;
   void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) override;

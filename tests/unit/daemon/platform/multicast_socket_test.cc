@@ -72,7 +72,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     if (!place.has_value()) return absl::NotFoundError(interface + " has no address");
     return MulticastSocket::Open(*place);
   }
-  static absl::Status Say(const MulticastSocket& from, const std::string& text) {
+  static absl::Status SendText(const MulticastSocket& from, const std::string& text) {
     const std::uint64_t deadline = MonotonicNow() + kNeverNs;
     absl::Status sent;
     do {
@@ -81,7 +81,8 @@ class MulticastSocketOnCablesTest : public testing::Test {
     return sent;
   }
   // Returns the next datagram of this interface.
-  static std::string Hear(const MulticastSocket& socket, MulticastSocket::Address* from = nullptr) {
+  static std::string ReceiveText(const MulticastSocket& socket,
+                                 MulticastSocket::Address* from = nullptr) {
     std::array<std::uint8_t, 8> bytes{};
     pollfd events = {socket.descriptor(), POLLIN, 0};
     if (::poll(&events, 1, kNeverMs) != 1) return "nothing";
@@ -107,10 +108,10 @@ TEST_F(MulticastSocketOnCablesTest, ReceivesOnlyTheRequestedSizeAndBeginning) {
   ASSERT_TRUE(left.ok() && right.ok()) << left.status() << right.status();
   for (const std::string text :
        {"", "mlxcomm1abc", "mlxcomm1abcde", "Mlxcomm1abcd", "mlxcomm2abcd"}) {
-    ASSERT_TRUE(Say(*left, text).ok());
+    ASSERT_TRUE(SendText(*left, text).ok());
   }
-  ASSERT_TRUE(Say(*left, "mlxcomm1abcd").ok());
-  EXPECT_EQ(Hear(*right), "mlxcomm1");  // The test reads only this much.
+  ASSERT_TRUE(SendText(*left, "mlxcomm1abcd").ok());
+  EXPECT_EQ(ReceiveText(*right), "mlxcomm1");  // The test reads only this much.
   EXPECT_EQ(right->CountUnread(), 5u);
 }
 
@@ -120,13 +121,13 @@ TEST_F(MulticastSocketOnCablesTest, ReachesTheOtherEndAndNothingElse) {
   for (const auto* const socket : {&left, &right, &other, &far}) {
     ASSERT_TRUE(socket->ok()) << socket->status();
   }
-  ASSERT_TRUE(Say(*left, "hello").ok());
+  ASSERT_TRUE(SendText(*left, "hello").ok());
   MulticastSocket::Address from{};
-  EXPECT_EQ(Hear(*right, &from), "hello");
+  EXPECT_EQ(ReceiveText(*right, &from), "hello");
   EXPECT_EQ(from, PlaceOf("one-l")->source);
   // Any other datagram would have arrived before this one.
-  ASSERT_TRUE(Say(*other, "there").ok());
-  EXPECT_EQ(Hear(*far), "there");
+  ASSERT_TRUE(SendText(*other, "there").ok());
+  EXPECT_EQ(ReceiveText(*far), "there");
   EXPECT_TRUE(IsQuiet(*left));  // Not even the sender receives it.
   EXPECT_TRUE(IsQuiet(*right));
   EXPECT_TRUE(IsQuiet(*other));
@@ -136,19 +137,19 @@ TEST_F(MulticastSocketOnCablesTest, ReachesTheOtherEndAndNothingElse) {
 TEST_F(MulticastSocketOnCablesTest, TruncatesALongDatagram) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r");
   ASSERT_TRUE(left.ok() && right.ok());
-  ASSERT_TRUE(Say(*left, "longer than eight").ok());
-  EXPECT_EQ(Hear(*right), "longer t");
-  ASSERT_TRUE(Say(*left, "next").ok());
-  EXPECT_EQ(Hear(*right), "next");
+  ASSERT_TRUE(SendText(*left, "longer than eight").ok());
+  EXPECT_EQ(ReceiveText(*right), "longer t");
+  ASSERT_TRUE(SendText(*left, "next").ok());
+  EXPECT_EQ(ReceiveText(*right), "next");
 }
 
 // Two daemons of one machine, as in tests: each has a socket for the same group and port.
 TEST_F(MulticastSocketOnCablesTest, SharesItsPort) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r"), also = OpenOn("one-r");
   ASSERT_TRUE(left.ok() && right.ok() && also.ok()) << also.status();
-  ASSERT_TRUE(Say(*left, "both").ok());
-  EXPECT_EQ(Hear(*right), "both");
-  EXPECT_EQ(Hear(*also), "both");
+  ASSERT_TRUE(SendText(*left, "both").ok());
+  EXPECT_EQ(ReceiveText(*right), "both");
+  EXPECT_EQ(ReceiveText(*also), "both");
 }
 
 TEST_F(MulticastSocketOnCablesTest, ReportsAMissingInterfaceAndReopensWhenItIsBack) {
@@ -164,13 +165,13 @@ TEST_F(MulticastSocketOnCablesTest, ReportsAMissingInterfaceAndReopensWhenItIsBa
   EXPECT_TRUE(absl::IsUnavailable(lost)) << lost;
   EXPECT_THAT(std::string(lost.message()), HasSubstr("cannot send on one-l"));
   EXPECT_FALSE(MulticastSocket::Open(before).ok());
-  ASSERT_TRUE(Say(*other, "stays").ok());  // Other interfaces are not affected.
-  EXPECT_EQ(Hear(*far), "stays");
+  ASSERT_TRUE(SendText(*other, "stays").ok());  // Other interfaces are not affected.
+  EXPECT_EQ(ReceiveText(*far), "stays");
   ASSERT_TRUE(Plug("one"));
   const auto again = OpenOn("one-l"), right = OpenOn("one-r");
   ASSERT_TRUE(again.ok() && right.ok()) << again.status();
-  ASSERT_TRUE(Say(*again, "back").ok());
-  EXPECT_EQ(Hear(*right), "back");
+  ASSERT_TRUE(SendText(*again, "back").ok());
+  EXPECT_EQ(ReceiveText(*right), "back");
 }
 #endif
 

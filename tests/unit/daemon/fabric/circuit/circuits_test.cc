@@ -52,7 +52,7 @@ struct Sent {
 };
 
 // Node 5 with the neighbours 4 and 6, and others that a test adds.
-struct Node5 : CircuitsPort {
+struct Node5 : RouterPort, CircuitsPort {
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override {
     if (neighbour != Id(4) && neighbour != Id(6)) return false;
@@ -79,34 +79,35 @@ struct Node5 : CircuitsPort {
     own.versions = wire::SpokenVersions();
     return own;
   }
+  void OnDeadlineChanged() override {}
   std::string NameOf(const NodeId& node) const override {
     return "n" + std::to_string(node.bytes[0]);
   }
-  void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t) override {
-    opened.emplace_back(node, way_nodes);
+  void OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t) override {
+    opened.emplace_back(node, route_nodes);
   }
   void OnCircuitEnded(const NodeId& node, const std::string&, std::uint64_t) override {
     ended.push_back(node);
   }
 
-  void Opens(int neighbour, std::uint64_t circuit, const std::vector<int>& way,
-             std::uint32_t count_reported = 0) {
+  void ReceiveRequest(int neighbour, std::uint64_t circuit, const std::vector<int>& route,
+                      std::uint32_t count_reported = 0) {
     wire::CircuitOpening opening{};
     opening.introduction.session = session;
     opening.introduction.next_expected = 1;
     opening.introduction.versions = versions;
     opening.node_count =
-        count_reported != 0 ? count_reported : static_cast<std::uint32_t>(way.size());
-    std::vector<std::byte> payload(sizeof opening + 16 * way.size());
+        count_reported != 0 ? count_reported : static_cast<std::uint32_t>(route.size());
+    std::vector<std::byte> payload(sizeof opening + 16 * route.size());
     std::memcpy(payload.data(), &opening, sizeof opening);
-    for (std::size_t i = 0; i < way.size(); ++i) {
-      std::memcpy(payload.data() + sizeof opening + 16 * i, Id(way[i]).bytes.data(), 16);
+    for (std::size_t i = 0; i < route.size(); ++i) {
+      std::memcpy(payload.data() + sizeof opening + 16 * i, Id(route[i]).bytes.data(), 16);
     }
-    Hears(neighbour, Type::kCircuitOpen, circuit, payload);
+    Receive(neighbour, Type::kCircuitOpen, circuit, payload);
   }
-  void Hears(int neighbour, Type type, std::uint64_t circuit,
-             std::span<const std::byte> payload = {}, std::uint64_t number = 0,
-             std::uint64_t offset = 0) {
+  void Receive(int neighbour, Type type, std::uint64_t circuit,
+               std::span<const std::byte> payload = {}, std::uint64_t number = 0,
+               std::uint64_t offset = 0) {
     wire::FrameHeader header;
     header.type = type;
     header.group = circuit;
@@ -115,28 +116,28 @@ struct Node5 : CircuitsPort {
     header.payload_bytes = static_cast<std::uint32_t>(payload.size());
     circuits.OnFrame(Id(neighbour), header, payload, now_ns);
   }
-  void HearsFrame(int neighbour, std::uint64_t circuit, Type inner) {
+  void ReceiveFrame(int neighbour, std::uint64_t circuit, Type inner) {
     wire::FrameHeader header;
     header.type = inner;
-    Hears(neighbour, Type::kCircuitFrame, circuit, std::as_bytes(std::span(&header, 1)));
+    Receive(neighbour, Type::kCircuitFrame, circuit, std::as_bytes(std::span(&header, 1)));
   }
-  void HearsPiece(int neighbour, std::uint64_t circuit) {
+  void ReceivePiece(int neighbour, std::uint64_t circuit) {
     const std::vector<std::byte> piece(wire::kSlotBytesMax);
-    Hears(neighbour, Type::kCircuitFrame, circuit, piece);
+    Receive(neighbour, Type::kCircuitFrame, circuit, piece);
   }
   // The messages sent since the last call, as "type>node".
-  std::vector<std::string> Says() {
-    std::vector<std::string> said;
+  std::vector<std::string> TakeSent() {
+    std::vector<std::string> taken;
     for (const Sent& one : sent) {
       const char* const names[] = {"open", "opened", "frame", "credit", "closed"};
-      said.push_back(
+      taken.push_back(
           std::string(
               names[static_cast<int>(one.header.type) - static_cast<int>(Type::kCircuitOpen)]) +
           ">" + std::to_string(one.to.bytes[0]));
     }
     last = sent.empty() ? Sent() : sent.back();
     sent.clear();
-    return said;
+    return taken;
   }
 
   link::FabricOptions options;
@@ -151,7 +152,7 @@ struct Node5 : CircuitsPort {
   std::uint64_t session = 77;  // The opener's.
   wire::VersionRange versions = wire::SpokenVersions();
   std::uint64_t now_ns = 0;
-  Circuits circuits{Id(5), options.random, *this};
+  Circuits circuits{Id(5), options.random, *this, *this};
 };
 
 using testing::ElementsAre;
@@ -163,38 +164,38 @@ struct CircuitsTest : testing::Test {
 };
 
 TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  EXPECT_THAT(node.Says(), ElementsAre("open>6"));
-  node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
-  node.HearsPiece(4, 9);
-  node.HearsPiece(6, 9);
-  node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax);
-  EXPECT_THAT(node.Says(), ElementsAre("opened>4", "frame>6", "frame>4", "credit>4"));
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("open>6"));
+  node.Receive(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
+  node.ReceivePiece(4, 9);
+  node.ReceivePiece(6, 9);
+  node.Receive(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("opened>4", "frame>6", "frame>4", "credit>4"));
   EXPECT_EQ(node.circuits.size(), 1u);
-  node.Hears(4, Type::kCircuitClosed, 9);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.Receive(4, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
   EXPECT_EQ(node.circuits.violations(), 0u);
   // Frames in flight find no circuit, which is no node's fault.
-  node.HearsPiece(6, 9);
-  node.Hears(6, Type::kCircuitClosed, 9);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.ReceivePiece(6, 9);
+  node.Receive(6, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
 // Why: both ends and their users must learn that the number of nodes is the cause, not the route.
 TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
   node.full = true;
-  node.Opens(4, 9, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   EXPECT_THAT(node.last.payload, HasSubstr("the limit of nodes that are linked through others"));
   EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
-  EXPECT_THAT(node.Says(), IsEmpty());
+  EXPECT_THAT(node.TakeSent(), IsEmpty());
   EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "the opener is notified, and no node was asked";
   node.full = false;
   EXPECT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 2));
-  node.Says();
+  node.TakeSent();
   // The last place may be taken while the circuit is opening.
   node.full = true;
   wire::Introduction theirs{};
@@ -202,8 +203,8 @@ TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
   theirs.next_expected = 1;
   theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
-  node.Hears(6, Type::kCircuitOpened, node.last.header.group, bytes);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.Receive(6, Type::kCircuitOpened, node.last.header.group, bytes);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
 }
@@ -211,29 +212,29 @@ TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
 // Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes carries
 // heartbeats, acknowledgements and daemons' own messages all day.
 TEST_F(CircuitsTest, DistinguishesForwardedOperationsFromOtherFrames) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  node.Receive(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
   node.now_ns = 10;
   for (const Type type : {Type::kHeartbeat, Type::kEcho, Type::kAck, Type::kControl}) {
-    node.HearsFrame(4, 9, type);
+    node.ReceiveFrame(4, 9, type);
   }
   EXPECT_EQ(node.circuits.operations_passed_ns(), 0u);
   for (const Type type :
        {Type::kEager, Type::kData, Type::kGrant, Type::kCredit, Type::kCancelled}) {
     node.now_ns += 10;
-    node.HearsFrame(6, 9, type);
+    node.ReceiveFrame(6, 9, type);
     EXPECT_EQ(node.circuits.operations_passed_ns(), node.now_ns);
   }
   const std::uint64_t last_ns = node.now_ns;
   node.now_ns += 10;
-  node.Hears(4, Type::kCircuitCredit, 9, {}, 1, sizeof(wire::FrameHeader));
+  node.Receive(4, Type::kCircuitCredit, 9, {}, 1, sizeof(wire::FrameHeader));
   EXPECT_EQ(node.circuits.operations_passed_ns(), last_ns);
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
 // Why: an opener may name any route; a route may not loop, or come from the wrong neighbour.
 TEST_F(CircuitsTest, RefusesInvalidRoutes) {
-  const std::vector<std::vector<int>> ways = {
+  const std::vector<std::vector<int>> routes = {
       {4, 5},           // Neighbours need no circuit.
       {4, 6, 7},        // Does not pass through this node.
       {5, 6, 7},        // Begins here.
@@ -242,80 +243,80 @@ TEST_F(CircuitsTest, RefusesInvalidRoutes) {
       {4, 5, 6, 5, 7},  // A loop through this node.
       {},
   };
-  for (const std::vector<int>& way : ways) {
-    node.Opens(4, 9, way);
-    EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  for (const std::vector<int>& route : routes) {
+    node.ReceiveRequest(4, 9, route);
+    EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
     EXPECT_EQ(node.circuits.size(), 0u);
   }
-  node.Opens(4, 9, {4, 5, 6}, /*count_reported=*/4);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  node.Opens(4, 9, {4, 5, 6}, /*count_reported=*/~0u);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  node.Opens(4, 0, {4, 5, 6});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  EXPECT_EQ(node.circuits.violations(), ways.size() + 3);
+  node.ReceiveRequest(4, 9, {4, 5, 6}, /*count_reported=*/4);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {4, 5, 6}, /*count_reported=*/~0u);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 0, {4, 5, 6});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
+  EXPECT_EQ(node.circuits.violations(), routes.size() + 3);
 }
 
 TEST_F(CircuitsTest, RefusesARouteToANodeThatIsNotANeighbour) {
-  node.Opens(4, 9, {4, 5, 8});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {4, 5, 8});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   EXPECT_THAT(node.last.payload, HasSubstr("n5 has no link to node n8"));
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
 // Why: a node that guesses a number must not get into another node's circuit.
 TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  node.Opens(6, 9, {6, 5, 4});
-  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>6"));
-  node.HearsPiece(8, 9);
-  node.Hears(8, Type::kCircuitClosed, 9);
-  EXPECT_THAT(node.Says(), IsEmpty());
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  node.ReceiveRequest(6, 9, {6, 5, 4});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("open>6", "closed>6"));
+  node.ReceivePiece(8, 9);
+  node.Receive(8, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.TakeSent(), IsEmpty());
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
 // Why: the window bounds what circuits make a forwarder hold, whatever the ends do.
 TEST_F(CircuitsTest, ClosesACircuitThatExceedsTheWindow) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  node.Says();
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  node.TakeSent();
   std::uint64_t held = 0;
   while (node.circuits.size() == 1) {
-    node.HearsPiece(4, 9);
+    node.ReceivePiece(4, 9);
     held += wire::kSlotBytesMax;
     ASSERT_LT(held, 2 * wire::kCircuitBytesMax);
   }
   EXPECT_GT(held, wire::kCircuitBytesMax);
-  std::vector<std::string> said = node.Says();
-  said.erase(said.begin(), said.end() - 2);
-  EXPECT_THAT(said, ElementsAre("closed>4", "closed>6"));
+  std::vector<std::string> taken = node.TakeSent();
+  taken.erase(taken.begin(), taken.end() - 2);
+  EXPECT_THAT(taken, ElementsAre("closed>4", "closed>6"));
   EXPECT_THAT(node.last.payload, HasSubstr("window"));
 }
 
 TEST_F(CircuitsTest, ClosesACircuitWhoseCreditIsMoreThanWasSent) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  node.HearsPiece(4, 9);
-  node.Says();
-  node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax + 1);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  node.ReceivePiece(4, 9);
+  node.TakeSent();
+  node.Receive(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax + 1);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4", "closed>6"));
   EXPECT_EQ(node.circuits.violations(), 1u);
 }
 
 // Why: the window counts pieces only; other frames that an end may send without limit would fill a
 // forwarder's channel to the other end.
 TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsUncountedFrames) {
-  node.Opens(4, 9, {4, 5, 6, 7});
-  node.HearsPiece(4, 9);
-  node.Says();
-  node.Hears(6, Type::kCircuitCredit, 9, {}, 0, 0);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
-  node.Opens(4, 10, {4, 5, 6, 7});
-  node.Says();
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
+  node.ReceivePiece(4, 9);
+  node.TakeSent();
+  node.Receive(6, Type::kCircuitCredit, 9, {}, 0, 0);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4", "closed>6"));
+  node.ReceiveRequest(4, 10, {4, 5, 6, 7});
+  node.TakeSent();
   const std::vector<std::byte> introduction(sizeof(wire::Introduction));
-  node.Hears(6, Type::kCircuitOpened, 10, introduction);
-  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
-  node.Hears(6, Type::kCircuitOpened, 10, introduction);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  node.Receive(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("opened>4"));
+  node.Receive(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4", "closed>6"));
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
@@ -323,37 +324,38 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsUncountedFrames) {
 // node. And a refused node must not be remembered.
 TEST_F(CircuitsTest, RefusesAnOpenerWithoutASessionAndForgetsIt) {
   node.session = 0;
-  node.Opens(4, 9, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   node.session = 77;
-  node.Opens(6, 10, {7, 6, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.ReceiveRequest(6, 10, {7, 6, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_THAT(node.links, IsEmpty());
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
-  node.Says();
+  node.TakeSent();
   const std::uint64_t circuit = node.last.header.group;
-  node.Hears(6, Type::kCircuitOpened, circuit, std::vector<std::byte>(sizeof(wire::Introduction)));
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.Receive(6, Type::kCircuitOpened, circuit,
+               std::vector<std::byte>(sizeof(wire::Introduction)));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_FALSE(node.links[Id(7)]->has_rail());
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
 TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
   for (std::uint64_t i = 1; i <= Circuits::kCircuitsPerNeighbourMax; ++i) {
-    node.Opens(4, i, {4, 5, 6, 7});
+    node.ReceiveRequest(4, i, {4, 5, 6, 7});
   }
   EXPECT_EQ(node.circuits.size(), Circuits::kCircuitsPerNeighbourMax);
-  node.Says();
-  node.Opens(6, 1000, {6, 5, 4});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.TakeSent();
+  node.ReceiveRequest(6, 1000, {6, 5, 4});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_THAT(node.last.payload, HasSubstr("too many circuits"));
 }
 
 // Why: the node behind the gap may be reachable over another route, unless it is the one that stopped.
 TEST_F(CircuitsTest, ReportsToTheOtherSideWhyTheRouteBroke) {
-  node.Opens(4, 1, {4, 5, 6, 7});
-  node.Opens(4, 2, {4, 5, 6});
-  node.Says();
+  node.ReceiveRequest(4, 1, {4, 5, 6, 7});
+  node.ReceiveRequest(4, 2, {4, 5, 6});
+  node.TakeSent();
   node.circuits.OnNeighbourGone(Id(6), /*reset=*/true, "it closed the connection", 0);
   ASSERT_EQ(node.sent.size(), 2u);
   for (const Sent& sent : node.sent) {
@@ -368,8 +370,8 @@ TEST_F(CircuitsTest, ReportsToTheOtherSideWhyTheRouteBroke) {
 }
 
 TEST_F(CircuitsTest, MakesARailAtTheDestination) {
-  node.Opens(4, 9, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("opened>4"));
   EXPECT_TRUE(node.links[Id(3)]->has_rail());
   EXPECT_FALSE(node.links[Id(3)]->is_neighbour());
   EXPECT_EQ(node.listener.up.size(), 1u);
@@ -378,48 +380,48 @@ TEST_F(CircuitsTest, MakesARailAtTheDestination) {
   inner.sequence = 1;
   std::vector<std::byte> piece(sizeof inner);
   std::memcpy(piece.data(), &inner, sizeof inner);
-  node.Hears(4, Type::kCircuitFrame, 9, piece);
+  node.Receive(4, Type::kCircuitFrame, 9, piece);
   EXPECT_EQ(node.listener.grants, 1);
-  node.Hears(4, Type::kCircuitClosed, 9);
+  node.Receive(4, Type::kCircuitClosed, 9);
   EXPECT_EQ(node.links[Id(3)]->state(), link::Link::State::kGrace);
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
 // The smaller of two nodes opens; an attempt of the other is a fault or a forgery.
 TEST_F(CircuitsTest, RefusesACircuitFromAGreaterNodeOrDuringAJoin) {
-  node.Opens(6, 9, {7, 6, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.ReceiveRequest(6, 9, {7, 6, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   node.joining = true;
-  node.Opens(4, 9, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
 TEST_F(CircuitsTest, ReplacesAnOldCircuitWithANewerOne) {
-  node.Opens(4, 9, {3, 4, 5});
-  node.Opens(4, 10, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("opened>4", "opened>4", "closed>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  node.ReceiveRequest(4, 10, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("opened>4", "opened>4", "closed>4"));
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_TRUE(node.links[Id(3)]->has_rail());
 }
 
 TEST_F(CircuitsTest, MakesARailWhenTheDestinationHasAccepted) {
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
-  EXPECT_THAT(node.Says(), ElementsAre("open>6"));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("open>6"));
   const std::uint64_t circuit = node.last.header.group;
   EXPECT_TRUE(node.circuits.IsOpening(Id(7)));
-  node.HearsPiece(6, circuit);  // Before it was opened.
+  node.ReceivePiece(6, circuit);  // Before it was opened.
   EXPECT_EQ(node.circuits.violations(), 1u);
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
   theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
-  node.Hears(6, Type::kCircuitOpened, circuit, bytes);
+  node.Receive(6, Type::kCircuitOpened, circuit, bytes);
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
   EXPECT_TRUE(node.links[Id(7)]->has_rail());
   EXPECT_THAT(node.opened, ElementsAre(std::pair(Id(7), std::size_t{3})));
-  node.Hears(6, Type::kCircuitOpened, circuit, bytes);  // Again: no effect.
+  node.Receive(6, Type::kCircuitOpened, circuit, bytes);  // Again: no effect.
   EXPECT_EQ(node.circuits.violations(), 2u);
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
@@ -430,27 +432,28 @@ TEST_F(CircuitsTest, RefusesNodesWithoutACommonVersionAndNamesTheRemedy) {
   const wire::VersionRange own = wire::SpokenVersions();
   const auto later = static_cast<std::uint16_t>(own.newest + 1);
   node.versions = {later, later};
-  node.Opens(4, 9, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kVersionTooFar));
   EXPECT_TRUE(node.links.empty()) << "it must not take a place";
   node.versions = {0, 0};  // No range at all.
-  node.Opens(4, 10, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.ReceiveRequest(4, 10, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>4"));
   node.versions = {own.newest, later};  // It also speaks the older one.
-  node.Opens(4, 11, {3, 4, 5});
-  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  node.ReceiveRequest(4, 11, {3, 4, 5});
+  EXPECT_THAT(node.TakeSent(), ElementsAre("opened>4"));
   node.links[Id(3)]->ForEachRail(
       [&](const rail::Rail& rail) { EXPECT_EQ(rail.peers_versions(), node.versions); });
 
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
-  node.Says();
+  node.TakeSent();
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
   theirs.versions = {later, later};
-  node.Hears(6, Type::kCircuitOpened, node.last.header.group, std::as_bytes(std::span(&theirs, 1)));
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.Receive(6, Type::kCircuitOpened, node.last.header.group,
+               std::as_bytes(std::span(&theirs, 1)));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_FALSE(node.links[Id(7)]->has_rail());
   EXPECT_THAT(node.ended, ElementsAre(Id(7)));
 }
@@ -461,12 +464,12 @@ TEST_F(CircuitsTest, IsNotOpenedOnceItsRailHasGivenItUp) {
   EXPECT_THAT(node.circuits.Opened(), IsEmpty());
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_THAT(node.circuits.Opened(), IsEmpty());
-  const std::uint64_t circuit = (node.Says(), node.last.header.group);
+  const std::uint64_t circuit = (node.TakeSent(), node.last.header.group);
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
   theirs.versions = wire::SpokenVersions();
-  node.Hears(6, Type::kCircuitOpened, circuit, std::as_bytes(std::span(&theirs, 1)));
+  node.Receive(6, Type::kCircuitOpened, circuit, std::as_bytes(std::span(&theirs, 1)));
   EXPECT_THAT(node.circuits.Opened(), ElementsAre(Id(7)));
   node.circuits.CloseCircuit(circuit, wire::CircuitEnd::kCut, "the first node takes no more");
   EXPECT_TRUE(node.links[Id(7)]->has_rail());
@@ -481,17 +484,17 @@ TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
   theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(8), Id(7)}, 100, 0));
-  const std::uint64_t longer = (node.Says(), node.last.header.group);
-  node.Hears(6, Type::kCircuitOpened, longer, bytes);
+  const std::uint64_t longer = (node.TakeSent(), node.last.header.group);
+  node.Receive(6, Type::kCircuitOpened, longer, bytes);
   theirs.known_peer_session = node.links[Id(7)]->standing().session;
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(4), Id(7)}, 100, 0));  // One at a time.
   EXPECT_TRUE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(longer)));
-  const std::uint64_t shorter = (node.Says(), node.last.header.group);
-  node.Hears(6, Type::kCircuitOpened, shorter, bytes);
+  const std::uint64_t shorter = (node.TakeSent(), node.last.header.group);
+  node.Receive(6, Type::kCircuitOpened, shorter, bytes);
   EXPECT_FALSE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(longer)));
   EXPECT_TRUE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(shorter)));
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.listener.up.size(), 1u);
   EXPECT_THAT(node.listener.lost, IsEmpty());
@@ -502,11 +505,11 @@ TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
 // Why: if all rails between two neighbours end, only one of them may notice and close the circuits over them;
 // the other must not keep half a circuit for ever.
 TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithAClose) {
-  node.HearsPiece(6, 44);
-  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.ReceivePiece(6, 44);
+  EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.last.header.group, 44u);
-  node.Hears(6, Type::kCircuitClosed, 44);  // Not answered, or this would never end.
-  EXPECT_THAT(node.Says(), IsEmpty());
+  node.Receive(6, Type::kCircuitClosed, 44);  // Not answered, or this would never end.
+  EXPECT_THAT(node.TakeSent(), IsEmpty());
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
@@ -524,7 +527,7 @@ TEST_F(CircuitsTest, ReportsTheReasonToTheLinkAtTheEnd) {
       {77777, 1, LinkReason::kPeerStopped}};
   std::uint64_t circuit = 20;
   for (const auto& one : cases) {
-    node.Opens(4, ++circuit, {3, 4, 5});
+    node.ReceiveRequest(4, ++circuit, {3, 4, 5});
     ASSERT_TRUE(node.links[Id(3)]->has_rail());
     wire::FrameHeader closed;
     closed.type = Type::kCircuitClosed;
@@ -538,13 +541,13 @@ TEST_F(CircuitsTest, ReportsTheReasonToTheLinkAtTheEnd) {
 }
 
 TEST_F(CircuitsTest, ANodeBetweenPassesTheReasonOn) {
-  node.Opens(4, 9, {4, 5, 6, 7});
+  node.ReceiveRequest(4, 9, {4, 5, 6, 7});
   wire::FrameHeader closed;
   closed.type = Type::kCircuitClosed;
   closed.group = 9;
   closed.tag = static_cast<std::uint32_t>(LinkReason::kWayLostLink);
   node.circuits.OnFrame(Id(6), closed, {}, node.now_ns);
-  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>4"));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("open>6", "closed>4"));
   EXPECT_EQ(node.last.header.tag, closed.tag);
 }
 
@@ -554,7 +557,7 @@ TEST_F(CircuitsTest, GivesUpARequestThatIsNotAnsweredInTime) {
   node.circuits.OnTime(99);
   EXPECT_EQ(node.circuits.size(), 1u);
   node.circuits.OnTime(100);
-  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>6"));
+  EXPECT_THAT(node.TakeSent(), ElementsAre("open>6", "closed>6"));
   EXPECT_THAT(node.ended, ElementsAre(Id(7)));
   EXPECT_EQ(node.circuits.size(), 0u);
 }

@@ -44,15 +44,15 @@ struct Table : RouteTable {
     SetNeighbours(nodes);
     FindRoutes(now);
   }
-  Verdict Hears(const Advertisement& advertisement) {
+  Verdict Receive(const Advertisement& advertisement) {
     const Verdict verdict = Take(advertisement);
     if (changed()) FindRoutes(now);
     return verdict;
   }
-  std::vector<int> Way(int to) const {
-    std::vector<int> way;
-    for (const NodeId& node : RouteTo(Id(to))) way.push_back(node.bytes[0] << 8 | node.bytes[1]);
-    return way;
+  std::vector<int> Route(int to) const {
+    std::vector<int> route;
+    for (const NodeId& node : RouteTo(Id(to))) route.push_back(node.bytes[0] << 8 | node.bytes[1]);
+    return route;
   }
   std::uint64_t now = 1000;
 };
@@ -60,77 +60,77 @@ struct Table : RouteTable {
 TEST(RouteTableTest, FindsTheRouteAlongALine) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Reports(2, 1, {1, 3})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Reports(3, 1, {2, 4})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Reports(4, 1, {3})), Verdict::kNewer);
-  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(table.Receive(Reports(2, 1, {1, 3})), Verdict::kNewer);
+  EXPECT_EQ(table.Receive(Reports(3, 1, {2, 4})), Verdict::kNewer);
+  EXPECT_EQ(table.Receive(Reports(4, 1, {3})), Verdict::kNewer);
+  EXPECT_THAT(table.Route(2), ElementsAre(1, 2));
+  EXPECT_THAT(table.Route(4), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(table.Reachable(), ElementsAre(Id(2), Id(3), Id(4)));
-  EXPECT_THAT(table.Way(1), IsEmpty());
-  EXPECT_THAT(table.Way(9), IsEmpty());
+  EXPECT_THAT(table.Route(1), IsEmpty());
+  EXPECT_THAT(table.Route(9), IsEmpty());
 }
 
 TEST(RouteTableTest, TakesTheShorterRouteRoundARingAndTheOtherAfterACut) {
   Table table;
   table.Neighbours({2, 5});
-  table.Hears(Reports(2, 1, {1, 3}));
-  table.Hears(Reports(3, 1, {2, 4}));
-  table.Hears(Reports(4, 1, {3, 5}));
-  table.Hears(Reports(5, 1, {4, 1}));
-  EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 5, 4));
-  table.Hears(Reports(3, 2, {4}));  // The cable between 2 and 3; 3 has noticed first.
-  EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
-  table.Hears(Reports(2, 2, {1}));
-  EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
+  table.Receive(Reports(2, 1, {1, 3}));
+  table.Receive(Reports(3, 1, {2, 4}));
+  table.Receive(Reports(4, 1, {3, 5}));
+  table.Receive(Reports(5, 1, {4, 1}));
+  EXPECT_THAT(table.Route(3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(table.Route(4), ElementsAre(1, 5, 4));
+  table.Receive(Reports(3, 2, {4}));  // The cable between 2 and 3; 3 has noticed first.
+  EXPECT_THAT(table.Route(3), ElementsAre(1, 5, 4, 3));
+  table.Receive(Reports(2, 2, {1}));
+  EXPECT_THAT(table.Route(3), ElementsAre(1, 5, 4, 3));
   table.Neighbours({2});
-  EXPECT_THAT(table.Way(3), IsEmpty());
+  EXPECT_THAT(table.Route(3), IsEmpty());
   EXPECT_THAT(table.Reachable(), ElementsAre(Id(2)));
 }
 
 TEST(RouteTableTest, PrefersSmallerIdsAmongEquallyLongRoutes) {
   Table table;
   table.Neighbours({3, 2});
-  table.Hears(Reports(3, 1, {1, 4}));
-  table.Hears(Reports(4, 1, {2, 3}));
-  table.Hears(Reports(2, 1, {1, 4}));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 4));
+  table.Receive(Reports(3, 1, {1, 4}));
+  table.Receive(Reports(4, 1, {2, 3}));
+  table.Receive(Reports(2, 1, {1, 4}));
+  EXPECT_THAT(table.Route(4), ElementsAre(1, 2, 4));
 }
 
 // Why: if one end has noticed that a link is gone, nothing passes there any more.
 TEST(RouteTableTest, CountsALinkOnlyIfBothEndsAdvertiseIt) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Reports(2, 1, {3}));
-  table.Hears(Reports(3, 1, {2}));
+  table.Receive(Reports(2, 1, {3}));
+  table.Receive(Reports(3, 1, {2}));
   EXPECT_THAT(table.Reachable(), IsEmpty());  // 2 does not report its link to us yet.
-  table.Hears(Reports(2, 2, {1, 3}));
-  EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
+  table.Receive(Reports(2, 2, {1, 3}));
+  EXPECT_THAT(table.Route(3), ElementsAre(1, 2, 3));
 }
 
 TEST(RouteTableTest, AcceptsNewerAndAnswersOlderAdvertisements) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kKnown);
-  EXPECT_EQ(table.Hears(Reports(2, 4, {})), Verdict::kOlder);
-  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
+  EXPECT_EQ(table.Receive(Reports(2, 5, {1})), Verdict::kNewer);
+  EXPECT_EQ(table.Receive(Reports(2, 5, {1})), Verdict::kKnown);
+  EXPECT_EQ(table.Receive(Reports(2, 4, {})), Verdict::kOlder);
+  EXPECT_THAT(table.Route(2), ElementsAre(1, 2));
   Advertisement restarted = Reports(2, 5, {});
   restarted.incarnation = 8;  // The same number by chance: one must win everywhere.
-  EXPECT_EQ(table.Hears(restarted), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kOlder);
+  EXPECT_EQ(table.Receive(restarted), Verdict::kNewer);
+  EXPECT_EQ(table.Receive(Reports(2, 5, {1})), Verdict::kOlder);
 }
 
 // Why: a restarted daemon counts from 1, and others remember its earlier run.
 TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierRun) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOwn);
+  EXPECT_EQ(table.Receive(Reports(1, 500, {9})), Verdict::kOwn);
   EXPECT_EQ(table.Own().number, 501u);
   EXPECT_THAT(table.Own().neighbours, ElementsAre(Id(2)));
-  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It came back round a ring.
-  EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOlder);
-  EXPECT_EQ(table.Hears(Reports(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
+  EXPECT_EQ(table.Receive(table.Own()), Verdict::kKnown);  // It came back round a ring.
+  EXPECT_EQ(table.Receive(Reports(1, 500, {9})), Verdict::kOlder);
+  EXPECT_EQ(table.Receive(Reports(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
 }
 
 // Why: a node's advertisement may arrive before the links that lead to it; but a node that stays unreachable
@@ -138,16 +138,16 @@ TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierRun) {
 TEST(RouteTableTest, ForgetsNodesThatStayUnreachable) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Reports(4, 1, {3}));
-  table.Hears(Reports(3, 1, {2, 4}));
-  table.Hears(Reports(2, 1, {1, 3}));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
-  table.Hears(Reports(2, 2, {1}));
+  table.Receive(Reports(4, 1, {3}));
+  table.Receive(Reports(3, 1, {2, 4}));
+  table.Receive(Reports(2, 1, {1, 3}));
+  EXPECT_THAT(table.Route(4), ElementsAre(1, 2, 3, 4));
+  table.Receive(Reports(2, 2, {1}));
   table.now += RouteTable::kForgetNs - 1;
   table.ForgetUnreachable(table.now);
-  table.Hears(Reports(2, 3, {1, 3}));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));  // Back in time.
-  table.Hears(Reports(2, 4, {1}));
+  table.Receive(Reports(2, 3, {1, 3}));
+  EXPECT_THAT(table.Route(4), ElementsAre(1, 2, 3, 4));  // Back in time.
+  table.Receive(Reports(2, 4, {1}));
   table.now += RouteTable::kForgetNs;
   table.ForgetUnreachable(table.now);
   EXPECT_EQ(table.Find(Id(3)), nullptr);
@@ -158,24 +158,24 @@ TEST(RouteTableTest, ForgetsNodesThatStayUnreachable) {
 TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Reports(2, 1, {1}));
+  table.Receive(Reports(2, 1, {1}));
   for (int node = 3; node <= 1024; ++node) {
-    EXPECT_EQ(table.Hears(Reports(node, 1, {})), Verdict::kNewer);
+    EXPECT_EQ(table.Receive(Reports(node, 1, {})), Verdict::kNewer);
   }
   ASSERT_EQ(table.All().size(), RouteTable::kNodesMax);
-  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kNewer);  // Replaces an unreachable one.
+  EXPECT_EQ(table.Receive(Reports(2000, 1, {})), Verdict::kNewer);  // Replaces an unreachable one.
   EXPECT_EQ(table.All().size(), RouteTable::kNodesMax);
-  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
+  EXPECT_THAT(table.Route(2), ElementsAre(1, 2));
 }
 
 TEST(RouteTableTest, RefusesAnotherNodeIfAllAreReachable) {
   Table table;
   table.Neighbours({2});
-  for (int node = 2; node <= 1024; ++node) table.Hears(Reports(node, 1, {node - 1, node + 1}));
+  for (int node = 2; node <= 1024; ++node) table.Receive(Reports(node, 1, {node - 1, node + 1}));
   EXPECT_EQ(table.Reachable().size(), 1023u);
-  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kRefused);
-  EXPECT_EQ(table.Way(33).size(), wire::kRouteNodesMax);
-  EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a route.
+  EXPECT_EQ(table.Receive(Reports(2000, 1, {})), Verdict::kRefused);
+  EXPECT_EQ(table.Route(33).size(), wire::kRouteNodesMax);
+  EXPECT_THAT(table.Route(34), IsEmpty());  // Too long a route.
 }
 
 TEST(RouteTableTest, AdvertisesNoMoreNeighboursThanTheLimit) {

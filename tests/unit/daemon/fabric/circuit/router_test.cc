@@ -221,15 +221,15 @@ TEST_F(RouterTest, StopSendsWhatIsQueuedForNodesFurtherAway) {
 }
 
 // a - b - c, and the long route a - d - e - c; in virtual time.
-class ShorterWayTest : public testing::Test {
+class ShorterRouteTest : public testing::Test {
  protected:
-  ShorterWayTest() {
+  ShorterRouteTest() {
     for (std::size_t i = 0; i < 5; ++i) daemons.push_back(std::make_unique<Daemon>(i));
     Connect(1, 2);
     Connect(0, 3);
     Connect(3, 4);
     Connect(4, 2);
-    EXPECT_TRUE(PassUntil([&] { return Way() == "reached through d, e"; }));
+    EXPECT_TRUE(PassUntil([&] { return Route() == "reached through d, e"; }));
   }
   Links& At(std::size_t node) { return *daemons[node]->links; }
   void Connect(std::size_t from, std::size_t to) {
@@ -259,7 +259,7 @@ class ShorterWayTest : public testing::Test {
     }
     return {};
   }
-  std::string Way() { return LinkBetween(0, 2).detail(); }
+  std::string Route() { return LinkBetween(0, 2).detail(); }
   std::pair<unsigned, unsigned> RailsBetween() {
     return {static_cast<unsigned>(LinkBetween(0, 2).rails().size()),
             static_cast<unsigned>(LinkBetween(2, 0).rails().size())};
@@ -270,34 +270,34 @@ class ShorterWayTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-TEST_F(ShorterWayTest, IsUsedOnceItHasExistedForASecond) {
+TEST_F(ShorterRouteTest, IsUsedOnceItHasExistedForASecond) {
   Connect(0, 1);
   Pass(900'000'000);
-  EXPECT_EQ(Way(), "reached through d, e");
+  EXPECT_EQ(Route(), "reached through d, e");
   Pass(300'000'000);
-  EXPECT_EQ(Way(), "reached through b");
+  EXPECT_EQ(Route(), "reached through b");
   EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));  // The old circuit is gone at both ends.
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->lost, IsEmpty());
 }
 
 // Why: a cable with a loose contact must not move traffic that another route carries well.
-TEST_F(ShorterWayTest, IsNotUsedWhileItsCableFlaps) {
+TEST_F(ShorterRouteTest, IsNotUsedWhileItsCableFlaps) {
   for (int flap = 0; flap < 20; ++flap) {
     Connect(0, 1);
     Pass(500'000'000);
-    EXPECT_EQ(Way(), "reached through d, e");
+    EXPECT_EQ(Route(), "reached through d, e");
     Cut(0, 1);
     Pass(100'000'000);
-    EXPECT_EQ(Way(), "reached through d, e");
+    EXPECT_EQ(Route(), "reached through d, e");
   }
   Connect(0, 1);
   Pass(1'200'000'000);
-  EXPECT_EQ(Way(), "reached through b");
+  EXPECT_EQ(Route(), "reached through b");
   EXPECT_THAT(daemons[2]->lost, IsEmpty());
 }
 
 // Why: a node that forwards others' operations keeps its machine awake, but only while it does.
-TEST_F(ShorterWayTest, MakesNodesBetweenReportThatTheyForward) {
+TEST_F(ShorterRouteTest, MakesNodesBetweenReportThatTheyForward) {
   Pass(3'000'000'000);
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->forwarding, IsEmpty());
   wire::FrameHeader header;
@@ -318,10 +318,10 @@ TEST_F(ShorterWayTest, MakesNodesBetweenReportThatTheyForward) {
 }
 
 // Why: a direct cable is the shortest route, and needs no delay.
-TEST_F(ShorterWayTest, YieldsToADirectCableAtOnce) {
+TEST_F(ShorterRouteTest, YieldsToADirectCableAtOnce) {
   Connect(0, 2);
   Pass(50'000'000);
-  EXPECT_EQ(Way(), "");
+  EXPECT_EQ(Route(), "");
   EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));
   EXPECT_THAT(daemons[0]->lost, IsEmpty());
   EXPECT_THAT(daemons[2]->lost, IsEmpty());
