@@ -72,16 +72,16 @@ bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor) {
 DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
                       const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
                       const wire::Proof& acceptors_proof) {
-  std::vector<std::uint8_t> said;
-  const auto append = [&said](const auto& message) {
+  std::vector<std::uint8_t> messages;
+  const auto append = [&messages](const auto& message) {
     const auto* const first = reinterpret_cast<const std::uint8_t*>(&message);
-    said.insert(said.end(), first, first + sizeof message);
+    messages.insert(messages.end(), first, first + sizeof message);
   };
   append(dialer);
   append(acceptor);
   append(dialers_proof);
   append(acceptors_proof);
-  return key.Derive("rail", said);
+  return key.Derive("rail", messages);
 }
 
 wire::Mac MakeMac(std::span<const std::uint8_t> key, rail::Role sender,

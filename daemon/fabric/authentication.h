@@ -28,7 +28,6 @@ wire::VersionRange VersionsOf(const wire::Greeting& greeting);
 // A key that both sides hold; nullptr if there is none.
 const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
                             const wire::Greeting& acceptor);
-// Returns true if either side wants TLS.
 bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor);
 DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
                       const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
@@ -38,7 +37,6 @@ DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
 wire::Mac MakeMac(std::span<const std::uint8_t> key, rail::Role sender,
                   const wire::Greeting& dialer, const wire::Greeting& acceptor,
                   std::span<const std::uint8_t> message);
-// HMAC-SHA256 of the bytes.
 wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes);
 bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
 

@@ -80,7 +80,6 @@ absl::Status Refusal(std::string_view why, LinkReason reason) {
   return rail::WithReason(absl::PermissionDeniedError(std::string(why)), reason);
 }
 
-// Sets the local interface of the connection's path.
 absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   asio::error_code error;
   const tcp::endpoint local = socket.local_endpoint(error);

@@ -258,13 +258,13 @@ absl::Status Links::AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> 
 }
 
 bool Links::IsJoining(const NodeId& node) const {
-  return std::ranges::any_of(joins_, [&](const UnderWay& join) { return join.peer == node; });
+  return std::ranges::any_of(joins_, [&](const PendingJoin& join) { return join.peer == node; });
 }
 
 // Returns true if a pending join excludes this one.
 bool Links::Excluded(const NodeId& peer, const rail::RailPath& path, bool again,
                      bool as_dialer) const {
-  return std::ranges::any_of(joins_, [&](const UnderWay& join) {
+  return std::ranges::any_of(joins_, [&](const PendingJoin& join) {
     return join.peer == peer && join.as_dialer == as_dialer &&
            (join.again || again || join.path == path);
   });
@@ -311,7 +311,7 @@ Links::Join Links::Begin(const link::Link& link, const rail::RailPath& path,
 }
 
 void Links::Abandon(const Join& join) {
-  std::erase_if(joins_, [&](const UnderWay& other) { return other.number == join.number; });
+  std::erase_if(joins_, [&](const PendingJoin& other) { return other.number == join.number; });
 }
 
 absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const rail::RailPath& path,
@@ -336,7 +336,7 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rai
   if (!place.ok()) return place.status();
   link::Link* const link = *place;
   link->Poll(now_ns);  // Notices that a restarted daemon has closed its former connections.
-  const bool again = !link->GoesOnWith(theirs);
+  const bool again = !link->ContinuesWith(theirs);
   if (again) {
     absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
     if (!may.ok()) return may;
@@ -404,8 +404,8 @@ void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason
 }
 
 // Circuits write to the channels of neighbours, so neighbours come second.
-bool Links::HandTheRest() {
-  bool all_handed = true;
+bool Links::SendRemaining() {
+  bool all_sent = true;
   for (const bool direct : {false, true}) {
     for (Peer* const peer : in_order_) {
       if (peer->link->is_neighbour() == direct) all_sent = peer->link->SendRemaining() && all_sent;

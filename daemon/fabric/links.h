@@ -39,7 +39,6 @@ class LinksPort {
   virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
   // A direct rail has ended: the side that dialed may dial again.
   virtual void OnRailGone() = 0;
-  // deadline_ns() may have moved closer.
   virtual void OnDeadlineChanged() = 0;
   // Links were forgotten and their memory was freed; at most once a tick.
   virtual void OnMemoryFreed() {}
@@ -93,7 +92,6 @@ class Links final : private RouterPort {
   bool PrepareToSleep();
   void WakeUp();
   void Describe(v1::NodeStatus& status) const;
-  // In order of creation.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const Peer* const peer : in_order_) visitor(static_cast<const link::Link&>(*peer->link));
@@ -107,7 +105,6 @@ class Links final : private RouterPort {
   bool MayTick(std::uint64_t now_ns) const { return now_ns + early_ns_ >= next_tick_ns_; }
 
   using Origin = ConnectionOrigin;
-  // A pending join.
   struct Join {
     std::uint64_t number = 0;
     NodeId peer;
@@ -124,8 +121,8 @@ class Links final : private RouterPort {
     const link::Link* const link = FindLink(peer);
     return link != nullptr && link->HasRailOver(path);
   }
-  // Adds a rail that was agreed on over the channel (Link::AddRailBeside).
-  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
+  // Adds a rail that was agreed on over the channel (Link::AddSideRail).
+  absl::Status AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
                              const rail::RailPath& path, std::uint64_t now_ns);
   // For a proved peer: kAccepted, kSelf, kAlreadyLinked, kTooMany..
   wire::VerdictCode Judge(const NodeId& peer, const rail::RailPath& path,
@@ -170,10 +167,10 @@ class Links final : private RouterPort {
   void OnGone(const NodeId& node, const std::string& why,
               LinkReason reason = LinkReason::kPeerStopped);
 
-  // For the orderly stop: nothing is delivered any more. HandTheRest returns true once the rails have it all.
+  // For the orderly stop: nothing is delivered any more. SendRemaining returns true once the rails have it all.
   void FlushAcknowledgements();
   bool PrepareRailsToSleep();
-  bool HandTheRest();
+  bool SendRemaining();
   // Rails send what they were given, circuits first; then they stop.
   void FinishRails();
   void StopRails();
@@ -212,7 +209,7 @@ class Links final : private RouterPort {
     std::uint64_t rails_gone = 0;  // As reported to the port.
     std::uint64_t idle_since_ns = kNever;
   };
-  struct UnderWay {
+  struct PendingJoin {
     std::uint64_t number = 0;
     NodeId peer;
     rail::RailPath path;
@@ -271,7 +268,7 @@ class Links final : private RouterPort {
   link::EarlyBudget early_;  // Destroyed after the links, which return their share.
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> in_order_;  // In order of creation.
-  std::vector<UnderWay> joins_;
+  std::vector<PendingJoin> joins_;
   std::uint64_t nodes_refused_ = 0;
   std::uint64_t node_refused_ns_ = 0;
   std::uint64_t now_ns_ = 0;

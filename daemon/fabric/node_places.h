@@ -7,8 +7,6 @@
 //   kInJob  a group has ranks there and here: never yields
 //
 // README.md has the rules within one claim. While places are free, one address may take them all.
-//
-// Pure functions. Thread: any. Memory: none.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Side rails: rails of another transport beside the TCP connections to neighbours, over the same cables. A
 // transport implements this class in its own folder. The fabric reports connections to it; it adds its rails
-// with Links::AddRailBeside, each on its connection's path with its own transport (rail_path.h).
+// with Links::AddSideRail, each on its connection's path with its own transport (rail_path.h).
 //
 //   connection ─▶ OnConnection ─▶ set-up with the neighbour, over the channel ─▶ AddSideRail
 //
@@ -36,7 +36,6 @@ class SideRails {
 
   virtual ~SideRails() = default;
 
-  // A connection that has become a rail.
   struct Connection {
     NodeId peer;
     rail::RailPath path;

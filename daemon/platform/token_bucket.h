@@ -1,6 +1,4 @@
 // A rate limit, in virtual or real time.
-//
-// Owner and thread: the caller's.
 #pragma once
 
 #include <algorithm>

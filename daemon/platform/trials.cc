@@ -312,14 +312,14 @@ TrialResult TryMulticast() {
     const auto socket = MulticastSocket::Open({one.name, one.index, *source, kGroup, 7469});
     constexpr std::array<std::uint8_t, 8> kBytes = {'f', 'i', 'r', 's', 't', 0, 0, 0};
     const absl::Status sent = socket.ok() ? socket->Send(kBytes) : socket.status();
-    bool heard = false;
+    bool looped_back = false;
     std::array<std::uint8_t, 64> into;
     if (sent.ok() && IsReadable(socket->descriptor(), 100))
-      heard = socket->Receive(into).has_value();
-    well = well && sent.ok() && !heard;
-    reported.push_back(absl::StrCat(one.name, !sent.ok() ? absl::StrCat(": ", sent.message())
-                                              : heard    ? ": sent, but looped back"
-                                                         : ": sent, not looped back"));
+      looped_back = socket->Receive(into).has_value();
+    well = well && sent.ok() && !looped_back;
+    reported.push_back(absl::StrCat(one.name, !sent.ok()    ? absl::StrCat(": ", sent.message())
+                                              : looped_back ? ": sent, but looped back"
+                                                            : ": sent, not looped back"));
   }
   if (reported.empty()) return Untried("no running interface has a link-local address");
   return well ? Holds(absl::StrJoin(reported, "; ")) : Fails(absl::StrJoin(reported, "; "));

@@ -140,10 +140,10 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
                  path_.c_str(), std::strerror(errno));
   }
   void ReportLost(const spdlog::details::log_msg& cause) {
-    const std::string said =
+    const std::string report =
         absl::StrCat(lost_, " lines before this one were lost: the log could not be written");
     spdlog::memory_buf_t text;
-    formatter_->format({cause.time, {}, cause.logger_name, spdlog::level::warn, said}, text);
+    formatter_->format({cause.time, {}, cause.logger_name, spdlog::level::warn, report}, text);
     if (Write({text.data(), text.size()})) lost_ = 0;
   }
 
@@ -166,10 +166,10 @@ class LimitedSink final : public spdlog::sinks::base_sink<std::mutex> {
     const LogLimit::Verdict verdict =
         limit_.Take({message.payload.data(), message.payload.size()}, platform::MonotonicNow());
     if (verdict.left_out > 0) {
-      const std::string said =
+      const std::string report =
           absl::StrCat("omitted ", verdict.left_out, " lines that begin with \"",
                        std::string(verdict.source), "\": too many for the log");
-      to_->log({message.time, {}, message.logger_name, spdlog::level::warn, said});
+      to_->log({message.time, {}, message.logger_name, spdlog::level::warn, report});
     }
     if (verdict.writes) to_->log(message);
   }

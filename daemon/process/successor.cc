@@ -54,17 +54,17 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
   std::vector<std::string> words = arguments_;
   words.insert(words.begin(), program_);
   words.emplace_back("--examined");
-  const auto said = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
-  if (absl::IsDeadlineExceeded(said.status()) || absl::IsAborted(said.status())) {
+  const auto answer = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
+  if (absl::IsDeadlineExceeded(answer.status()) || absl::IsAborted(answer.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat(program_, " did not answer within ", kAnswerNs / 1'000'000'000, " s"));
   }
-  if (!said.ok()) return absl::FailedPreconditionError(said.status().message());
-  const std::vector<std::string> lines = absl::StrSplit(said->text, '\n');
+  if (!answer.ok()) return absl::FailedPreconditionError(answer.status().message());
+  const std::vector<std::string> lines = absl::StrSplit(answer->text, '\n');
   const std::string& first = lines.front();
   if (first != kFits || lines.size() < 3) {
     return absl::FailedPreconditionError(absl::StrCat(
-        program_, first.empty() ? " did not answer (" + HowEnded(said->exit_code) +
+        program_, first.empty() ? " did not answer (" + HowEnded(answer->exit_code) +
                                       "): older releases than this one cannot take over"
                                 : ": " + MakePrintable(first)));
   }

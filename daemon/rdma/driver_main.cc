@@ -50,7 +50,6 @@ struct MappedRegion {
 // Regions by number. Queue pairs' threads read it, the answering thread writes it.
 using Regions = std::array<std::atomic<const Region*>, kRegionsMax>;
 
-// A queue pair and its thread.
 class Pump {
  public:
   Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const platform::Mapping> segment,
@@ -211,7 +210,6 @@ bool HasBytes(int descriptor, std::uint64_t bytes) {
          static_cast<std::uint64_t>(its.st_size) >= bytes;
 }
 
-// Executes the daemon's requests one by one.
 class Driver {
  public:
   DriverAnswer Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors) {

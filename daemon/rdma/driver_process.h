@@ -50,7 +50,7 @@ class DriverProcess {
   static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
                                                               const std::string& device,
                                                               std::uint64_t call_ns = kCallNs);
-  // Closes the lifeline and waits for the exit; kills it otherwise. Takes up to 2 s.
+  // Closes the lifeline and waits for the exit, otherwise kills the process. Takes up to 2 s.
   ~DriverProcess();
 
   // `descriptors` are passed, not given away. Returns the driver's error; ABORTED: the process has ended;

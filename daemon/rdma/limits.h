@@ -6,8 +6,6 @@
 //   [llama]   llama.cpp, ggml/src/ggml-rpc/transport-apple.cpp (runs on such Macs)
 //   [tbv N]   github.com/hellas-ai/thunderbolt-ibverbs/pull/N
 //   [rdma-vm] soft-RoCE of Linux 6.1, as tried by this project
-//
-// Plain values.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,6 @@ inline constexpr int kPollMs = 1;
 
 using Gid = std::array<std::uint8_t, 16>;
 
-// The address of a queue pair, for the other side.
 struct QueuePairAddress {
   Gid gid{};
   std::uint32_t number = 0;
@@ -101,7 +100,6 @@ inline bool HasEndedProcess(const absl::Status& status) {
          status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
-// How much of a device this daemon uses.
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
   std::uint32_t regions = 0;        // In total.

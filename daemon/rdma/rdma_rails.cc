@@ -34,7 +34,6 @@ struct RdmaRails::Probing {
   std::atomic<bool> is_done{false};
 };
 
-// One path and its set-up.
 struct RdmaRails::SideRail final : public SetupPort {
   SideRail(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}

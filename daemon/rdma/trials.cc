@@ -17,7 +17,6 @@ namespace {
 
 using Reported = absl::StatusOr<std::string>;
 
-// An open device of the subject.
 struct Made {
   std::shared_ptr<Device> device;
   Gid gid{};

@@ -105,8 +105,8 @@ void CircuitRail::SendWhatFits() {
     const rail::OutgoingFrame& frame = queue_.front();
     const std::uint32_t bytes =
         std::min(frame.header.payload_bytes - front_sent_, wire::kEagerBytesMax);
-    if (frames_under_way_ >= wire::kCircuitFramesMax ||
-        bytes_under_way_ + sizeof frame.header + bytes > wire::kCircuitBytesMax) {
+    if (frames_in_flight_ >= wire::kCircuitFramesMax ||
+        bytes_in_flight_ + sizeof frame.header + bytes > wire::kCircuitBytesMax) {
       return;
     }
     if (!SendPiece(frame.header, frame.payload + front_sent_, front_sent_, bytes)) return;
@@ -130,26 +130,26 @@ bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* pie
     GiveUp("the first node on the route accepts no more frames");
     return false;
   }
-  ++frames_under_way_;
-  bytes_under_way_ += outer.payload_bytes;
+  ++frames_in_flight_;
+  bytes_in_flight_ += outer.payload_bytes;
   sent_bytes_ += outer.payload_bytes;
   return true;
 }
 
 // Bypasses the queue, because heartbeats are not part of the frames' order.
 void CircuitRail::SendUnqueued(wire::FrameType type, std::uint64_t clock_ns) {
-  if (frames_under_way_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
+  if (frames_in_flight_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
   SendPiece({.type = type, .offset = clock_ns}, nullptr, 0, 0);
 }
 
 void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns) {
   if (down_) return;
-  if (frames > frames_under_way_ || bytes > bytes_under_way_) {
+  if (frames > frames_in_flight_ || bytes > bytes_in_flight_) {
     return Violation("a credit for more than was sent");
   }
   last_received_ns_ = now_ns;
-  frames_under_way_ -= frames;
-  bytes_under_way_ -= bytes;
+  frames_in_flight_ -= frames;
+  bytes_in_flight_ -= bytes;
   SendWhatFits();
 }
 

@@ -102,8 +102,8 @@ class CircuitRail final : public rail::Rail {
   bool down_ = false;
   rail::GrowingRing<rail::OutgoingFrame> queue_;  // Not yet sent completely.
   std::uint32_t front_sent_ = 0;                  // Payload bytes of the first frame.
-  std::uint64_t frames_under_way_ = 0;
-  std::uint64_t bytes_under_way_ = 0;
+  std::uint64_t frames_in_flight_ = 0;
+  std::uint64_t bytes_in_flight_ = 0;
   std::uint32_t transmitted_ = 0;  // Not yet reported.
   rail::GrowingRing<rail::RailEvent> events_;
   rail::PostedReceives posted_;

@@ -132,7 +132,6 @@ void Router::Turn(std::uint64_t now_ns) {
   if (now_ns >= next_check_ns_) CheckAll(now_ns);
 }
 
-// A new graph may reach nodes that could not be reached before.
 void Router::OnRoutesChanged(std::uint64_t now_ns) {
   table_.FindRoutes(now_ns);
   std::erase_if(attempts_, [this, opened = circuits_.Opened()](const auto& entry) {

@@ -47,8 +47,8 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   };
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   cable.Mute();
-  ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
-  ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
+  ASSERT_TRUE(SendText(b, a, "sent while it arrives").ok());
+  ASSERT_TRUE(SendText(a, b, "sent while it is lost").ok());
   ASSERT_TRUE(both(v1::LinkState::grace));
   EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
   EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
@@ -68,9 +68,9 @@ TEST_F(FabricTest, ReportsTheReasonWhyAnAddressIsNotConnected) {
         Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
     return "127.0.0.1:" + std::to_string(port);
   };
-  const std::string nobody = free_address();
+  const std::string unused = free_address();
   const std::string own = free_address();
-  Node a(io, "a", 1, {nobody, own}, 7,
+  Node a(io, "a", 1, {unused, own}, 7,
          [&](link::FabricOptions& options) { options.listen = {own}; });
   const auto reason_of = [&a](const std::string& address) -> v1::LinkReason::Value {
     for (const v1::LinkStatus& link : link::StatusOfLinks(*a.fabric)) {
@@ -79,7 +79,7 @@ TEST_F(FabricTest, ReportsTheReasonWhyAnAddressIsNotConnected) {
     return v1::LinkReason::none;
   };
   EXPECT_TRUE(RunUntil({&a}, [&] {
-    return reason_of(nobody) == v1::LinkReason::connection_refused &&
+    return reason_of(unused) == v1::LinkReason::connection_refused &&
            reason_of(own) == v1::LinkReason::own_node;
   }));
 }

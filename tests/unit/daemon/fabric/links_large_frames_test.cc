@@ -174,7 +174,7 @@ TEST_F(LinksLargeFramesTest, DoNotBlockACircuitThatCarriesThem) {
   Cut(*Connect(false));
   const std::uint64_t began_ns = now_ns;
   int connections = 0;
-  for (int said = 0; now_ns < began_ns + 3 * grace_ns; ++said) {
+  for (int sent = 0; now_ns < began_ns + 3 * grace_ns; ++sent) {
     if (!HasRail()) {
       Connect(/*small_only=*/true);
       ++connections;
@@ -182,12 +182,12 @@ TEST_F(LinksLargeFramesTest, DoNotBlockACircuitThatCarriesThem) {
     Run(here.options.heartbeat_interval_ns / 2);
     EXPECT_EQ(Reported().state(), v1::LinkState::up);
     EXPECT_THAT(Reported().detail(), HasSubstr("through c"));
-    const std::string text = std::to_string(said);
+    const std::string text = std::to_string(sent);
     Say(here, there, text);
     Say(there, here, text);
     Run(here.options.heartbeat_interval_ns / 4);
-    ASSERT_THAT(there.control, SizeIs(said + 1)) << "at once";
-    ASSERT_THAT(here.control, SizeIs(said + 1));
+    ASSERT_THAT(there.control, SizeIs(sent + 1)) << "at once";
+    ASSERT_THAT(here.control, SizeIs(sent + 1));
     EXPECT_EQ(there.control.back(), text);
   }
   EXPECT_GE(connections, 3);
@@ -225,11 +225,11 @@ TEST_F(LinksLargeFramesTest, DoNotBlockACircuitToANewNode) {
 TEST_F(LinksLargeFramesTest, UseTheOtherCable) {
   Connect("2", /*small_only=*/false);
   const std::uint64_t began_ns = now_ns;
-  for (int said = 0; now_ns < began_ns + 3 * grace_ns; ++said) {
+  for (int sent = 0; now_ns < began_ns + 3 * grace_ns; ++sent) {
     if (!HasRail()) Connect(/*small_only=*/true);
     for (int i = 0; i < 4; ++i) Say(here, there, "a");
     Run(here.options.heartbeat_interval_ns / 4);
-    ASSERT_THAT(there.control, SizeIs(4 * (said + 1))) << "at once";
+    ASSERT_THAT(there.control, SizeIs(4 * (sent + 1))) << "at once";
   }
   EXPECT_EQ(Reported().state(), v1::LinkState::up);
   EXPECT_EQ(Reported().large_lost_on(), "1 - 1");

@@ -294,8 +294,8 @@ TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
     for (const std::size_t dialer : {1u, 1u, 0u, 1u}) {
       Connect(dialer, dialer == 0 ? "2" : "1");
       EXPECT_TRUE(absl::IsAborted(outcome)) << outcome;
-      const std::uint64_t heard_ns = now_ns + 2 * Of(0).options.heartbeat_interval_ns;
-      while ((now_ns = LinksOf(0).deadline_ns()) < heard_ns) LinksOf(0).OnTime(now_ns);
+      const std::uint64_t received_ns = now_ns + 2 * Of(0).options.heartbeat_interval_ns;
+      while ((now_ns = LinksOf(0).deadline_ns()) < received_ns) LinksOf(0).OnTime(now_ns);
     }
     EXPECT_EQ(rail::ReasonOf(outcome), LinkReason::kSameId) << outcome;
   }

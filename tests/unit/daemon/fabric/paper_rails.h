@@ -36,7 +36,7 @@ struct Connection {
 class PaperRail final : public rail::Rail {
  public:
   PaperRail(std::shared_ptr<Connection> connection, std::size_t side, std::uint64_t now_ns)
-      : connection_(std::move(connection)), side_(side), heard_ns_(now_ns) {
+      : connection_(std::move(connection)), side_(side), received_ns_(now_ns) {
     connection_->ends[side_] = this;
   }
   ~PaperRail() override { Stop(); }
@@ -56,7 +56,7 @@ class PaperRail final : public rail::Rail {
       const bool arrives = passes && other != nullptr;
       if (arrives && command.padded) passed_large_ = true;
       if (passes && command.padded && other == nullptr) connection_->asks_large[side_] = true;
-      if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
+      if (arrives) received_ns_ = other->received_ns_ = other->asked_ns_ = command.clock_ns;
     }
     if (command.kind != rail::RailCommand::Kind::kTransmit) return true;
     if (!connection_->cut) {
@@ -99,7 +99,7 @@ class PaperRail final : public rail::Rail {
   bool PrepareToSleep() override { return true; }
   void WakeUp() override {}
   // Heartbeats pass while both ends exist.
-  std::uint64_t last_received_ns() const override { return heard_ns_; }
+  std::uint64_t last_received_ns() const override { return received_ns_; }
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
   std::uint64_t last_asked_ns() const override { return asked_ns_; }
@@ -114,7 +114,7 @@ class PaperRail final : public rail::Rail {
  private:
   std::shared_ptr<Connection> connection_;
   std::size_t side_;
-  std::uint64_t heard_ns_;
+  std::uint64_t received_ns_;
   std::uint64_t asked_ns_ = 0;
   bool passed_large_ = false;
   bool stopped_ = false;

@@ -227,7 +227,7 @@ TEST(MessageStreamTest, CountsAShortMessageAsLost) {
   ASSERT_TRUE(pair.ends[0].Write(1, 1000));
   pair.latency = kMs;
   pair.Turn();
-  pair.under_way[1].front().bytes.resize(200);
+  pair.in_flight[1].front().bytes.resize(200);
   ASSERT_TRUE(pair.ends[0].Write(2, 1000));
   pair.now += kMs;
   pair.Turn();

@@ -59,9 +59,9 @@ class Pretender {
 // Why: the daemon's memory and time are bounded, whatever a driver does to that process.
 TEST_F(ProbeTest, KillsAProcessThatPrintsTooMuch) {
   const std::uint64_t before = platform::MonotonicNow();
-  const absl::Status said = Pretender("exec yes").Ask();
-  EXPECT_TRUE(absl::IsUnavailable(said)) << said;
-  EXPECT_NE(said.message().find("too much"), std::string::npos) << said;
+  const absl::Status answer = Pretender("exec yes").Ask();
+  EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
+  EXPECT_NE(answer.message().find("too much"), std::string::npos) << answer;
   EXPECT_LT(platform::MonotonicNow() - before, 30'000'000'000u) << "before the deadline";
   EXPECT_TRUE(Ask().ok()) << "and it is gone";
 }
@@ -79,8 +79,9 @@ TEST_F(ProbeTest, RejectsGarbageAsAnAnswer) {
 
 // Why: unloading the library may hang; the process has answered completely, and is killed.
 TEST_F(ProbeTest, KillsAProcessThatHasAnsweredAndStays) {
-  const absl::Status said = Pretender("echo end; exec >/dev/null; exec sleep 600").Ask(300'000'000);
-  EXPECT_TRUE(said.ok()) << said;
+  const absl::Status answer =
+      Pretender("echo end; exec >/dev/null; exec sleep 600").Ask(300'000'000);
+  EXPECT_TRUE(answer.ok()) << answer;
   EXPECT_TRUE(Ask().ok()) << "and it is gone";
 }
 

@@ -125,8 +125,8 @@ TEST(RawMessagesTest, CountsAShortMessageAsLost) {
   pair.latency = kMs;
   ASSERT_FALSE(pair.ends[0].Write(1, 100'000));
   pair.Turn();
-  ASSERT_EQ(pair.under_way[1].at(2).bytes.size(), kSlot);
-  pair.under_way[1].at(2).bytes.resize(100);
+  ASSERT_EQ(pair.in_flight[1].at(2).bytes.size(), kSlot);
+  pair.in_flight[1].at(2).bytes.resize(100);
   for (std::uint64_t sequence = 1; sequence <= 5; ++sequence) {
     while (!pair.ends[0].Write(sequence, 100'000)) {
       pair.now += kMs;

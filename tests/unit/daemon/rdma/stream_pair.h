@@ -212,7 +212,7 @@ class Pair {
   void TurnOf(int side, bool read = true) {
     End& end = ends[side];
     end.stream->OnNow(now);
-    while (!under_way[side].empty() && under_way[side].front().arrives <= now) Deliver(side);
+    while (!in_flight[side].empty() && in_flight[side].front().arrives <= now) Deliver(side);
     if (read) end.Read();
     end.stream->OnTime();
     std::uint32_t slot = 0;
@@ -234,7 +234,7 @@ class Pair {
     // Read when it is sent, which may be later than when it is posted.
     const std::byte* const from =
         raw ? out.from : end.memory.data() + std::size_t{out.slot} * end.slot_bytes;
-    if (!lose(side)) under_way[1 - side].push_back({now + latency, {from, from + out.bytes}});
+    if (!lose(side)) in_flight[1 - side].push_back({now + latency, {from, from + out.bytes}});
   }
   void Complete(int side) {
     const MessageStream::Outgoing out = posted[side].front();
@@ -243,8 +243,8 @@ class Pair {
   }
   void Deliver(int to) {
     End& end = ends[to];
-    const std::vector<std::byte> message = std::move(under_way[to].front().bytes);
-    under_way[to].pop_front();
+    const std::vector<std::byte> message = std::move(in_flight[to].front().bytes);
+    in_flight[to].pop_front();
     ASSERT_FALSE(end.receives.empty()) << "a send met no receive";
     const std::uint32_t slot = end.receives.front();
     end.receives.pop_front();
@@ -253,7 +253,7 @@ class Pair {
     ASSERT_TRUE(end.stream->OnReceived(slot, static_cast<std::uint32_t>(message.size())));
   }
 
-  struct UnderWay {
+  struct InFlight {
     std::uint64_t arrives = 0;
     std::vector<std::byte> bytes;
   };
@@ -261,7 +261,7 @@ class Pair {
   std::uint64_t latency = 0;
   std::function<bool(int from)> lose = [](int) { return false; };
   End ends[2];
-  std::deque<UnderWay> under_way[2];  // To each side.
+  std::deque<InFlight> in_flight[2];  // To each side.
   int sent[2] = {0, 0};
   int sent_with_frames[2] = {0, 0};
   int sent_raw[2] = {0, 0};

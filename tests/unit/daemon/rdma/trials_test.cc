@@ -28,7 +28,7 @@ TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
       {"region-local", "did not register memory"},
       {"receives-before", "refused a receive"},
       {"message-short", "the receive failed: local length error"}};
-  const std::map<std::string, std::string> said = {
+  const std::map<std::string, std::string> expected = {
       {"describe", "max_qp 11"},
       {"depth", "of 4095 requested"},
       {"message", "20480 bytes were received, unchanged"},
@@ -42,8 +42,8 @@ TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
     if (!reported.ok() && why != refused.end()) {
       EXPECT_THAT(std::string(reported.status().message()), HasSubstr(why->second)) << trial.name;
     }
-    const auto text = said.find(trial.name);
-    if (!reported.ok() || text == said.end()) continue;
+    const auto text = expected.find(trial.name);
+    if (!reported.ok() || text == expected.end()) continue;
     EXPECT_THAT(*reported, HasSubstr(text->second));
   }
   const std::string faults = TakeFaults();
