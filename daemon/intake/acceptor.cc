@@ -36,24 +36,22 @@ Failure CheckFilesLeft(int descriptor) {
   const std::uint64_t reserved = std::min<std::uint64_t>(64, files / 4);
   if (files == 0 || static_cast<std::uint64_t>(descriptor) < files - reserved) return {};
   return {FailureCode::kResourceExhausted, kNoRank,
-          absl::StrCat("nearly all of the ", files,
-                       " files that mlxcommd may open are: raise its limit (ulimit -n, "
-                       "LimitNOFILE), or end some clients")};
+          absl::StrCat("mlxcommd has nearly reached its limit of ", files,
+                       " open files: raise it (ulimit -n, LimitNOFILE), or end some clients")};
 }
 
 absl::Status Acceptor::Listen(ListenSocket listen_socket) {
   const bool was_open = listen_socket.socket.valid();
   absl::Status status = was_open ? ListenAt(std::move(listen_socket)) : ListenAgain();
   if (was_open && absl::IsNotFound(status)) {
-    spdlog::warn("the socket of the program before this one is of no use: {}",
-                 std::string(status.message()));
+    spdlog::warn("cannot use the previous program's socket: {}", std::string(status.message()));
     status = ListenAgain();
   }
   if (status.ok()) BeginToAccept();
   return status;
 }
 
-// NOT_FOUND: as of SocketFile.
+// NOT_FOUND: see SocketFile::Adopt().
 absl::Status Acceptor::ListenAt(ListenSocket listen_socket) {
   if (absl::Status status = file_.Adopt(listen_socket); !status.ok()) return status;
   asio::error_code error;
@@ -87,7 +85,7 @@ void Acceptor::BeginToAccept() {
   asio::co_spawn(io_, AcceptLoop(), asio::detached);
 }
 
-// A process that was accepted in the meantime is served, and the loop ends after that.
+// AcceptLoop() ends after it has served a process that was accepted meanwhile.
 void Acceptor::Rest() {
   rests_ = true;
   asio::error_code ignored;
@@ -110,15 +108,14 @@ void Acceptor::Stop() {
   file_.Remove();
 }
 
-// Ends after a number of connections, and begins again in OnTurn().
+// Ends after kAcceptsPerTurn connections; OnTurn() starts it again.
 asio::awaitable<void> Acceptor::AcceptLoop() {
   while (accepted_in_turn_ < kAcceptsPerTurn && !rests_) {
     auto [error, socket] = co_await acceptor_.async_accept(kTuple);
     if (!acceptor_.is_open() || (error && rests_)) break;
-    if (error) {  // Out of descriptors, say: wait rather than spin.
+    if (error) {  // Such as out of descriptors: wait, do not spin.
       if (!std::exchange(cannot_accept_, true)) {
-        spdlog::error("cannot accept local processes, tried again until it works: {}",
-                      error.message());
+        spdlog::error("cannot accept local processes, will keep trying: {}", error.message());
       }
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(kTuple);
@@ -127,13 +124,12 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
     cannot_accept_ = false;
     ++accepted_in_turn_;
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-    queue::SilenceSignals(socket.native_handle());  // The process may leave before it is answered.
+    queue::SilenceSignals(socket.native_handle());  // The process may leave before the answer.
     asio::co_spawn(io_, Greet(std::move(socket)), asio::detached);
   }
   accepts_ = false;
 }
 
-// A new descriptor is the lowest that is free.
 Failure Acceptor::MaySayHello(int descriptor,
                               const std::optional<queue::PeerCredentials>& who) const {
   const bool keeps = who && MaySeeAll(who->uid);
@@ -170,7 +166,7 @@ void Acceptor::EndHello(uid_t uid) {
 
 asio::awaitable<Failure> Acceptor::KeepPace(uid_t uid) {
   if (MaySeeAll(uid)) co_return Failure();
-  UserHellos& own = users_hellos_[uid];  // It stays: a hello is under way, or waits.
+  UserHellos& own = users_hellos_[uid];  // Not erased: a hello is under way or waiting.
   const std::uint64_t now_ns = platform::MonotonicNow();
   if (own.sessions.Take(1, now_ns)) co_return Failure();
   if (own.waiting == kSessionsWaitingMax) {
@@ -199,14 +195,13 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
     return {FailureCode::kPermissionDenied, kNoRank, std::string(found->status().message())};
   }
   if (found && absl::IsResourceExhausted(found->status())) {
-    return {
-        FailureCode::kResourceExhausted, kNoRank,
-        absl::StrCat("cannot ask the system who user ", uid, " is: ", found->status().message())};
+    return {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat("cannot look up user ", uid, ": ", found->status().message())};
   }
   return {FailureCode::kUnavailable, kNoRank,
-          absl::StrCat("the system does not say who user ", uid, " is (",
+          absl::StrCat("cannot look up user ", uid, " (",
                        found ? found->status().message() : "no answer in time",
-                       "): fix its user directory, or set clients { users: BY_UID }")};
+                       "): fix the system's user directory, or set clients { users: BY_UID }")};
 }
 
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
@@ -232,13 +227,14 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
                                    options_.hello_timeout_ns / 1'000'000, " ms"));
   } else if (!credentials) {
     failure = {FailureCode::kPermissionDenied, kNoRank,
-               absl::StrCat("the system does not say who it is: ", std::strerror(unknown))};
+               absl::StrCat("cannot identify the process: ", std::strerror(unknown))};
   } else {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) failure = co_await KeepPace(uid);
     if (failure.ok()) co_await LearnUser(uid, deadline);
     User user;
-    if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping by now.
+    if (failure.ok())
+      failure = CheckWelcome(hello, *credentials);  // The daemon may be stopping now.
     if (failure.ok()) failure = IdentifyUser(uid, user);
     if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials, user);
   }
@@ -283,7 +279,7 @@ void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure,
   answer.version = queue::kHelloVersion;
   answer.failure_code = failure.code;
   failure.message.copy(answer.message, sizeof answer.message - 1);
-  // Best effort: a process that does not even read the refusal has gone.
+  // Best effort: a process may have left without reading the refusal.
   (void)queue::SendWithDescriptors(socket.native_handle(), &answer, sizeof answer, nullptr, 0,
                                    kRefusalTimeoutNs);
   spdlog::warn("user {}: refused process {}: {}", who ? absl::StrCat(who->uid) : "unknown",

@@ -1,16 +1,16 @@
-// The door of the intake: listens on the Unix socket, reads each process's hello, and refuses processes
-// that it may not serve, with the reason and the remedy.
+// Listens on the Unix socket, reads each process's hello, and refuses processes that it may not serve, with
+// the reason and the remedy.
 //
 //   connect ─▶ hello within its deadline ─▶ form, user ─▶ OnHello() ─▶ (the listener's)
 //                      │                        │             │
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
-// An unknown process costs one socket and one small frame until the deadline; at most kHellosMax hellos
-// are open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the daemon's own user.
-// At most kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
+// An unknown process costs one socket and one small frame until the deadline. At most kHellosMax hellos are
+// open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the daemon's own user. At
+// most kAcceptsPerTurn connections are accepted before the next OnTurn(), so that a flood does not block the loop.
 //
-// Owner: Intake. Thread: the loop's; refused() from any. Memory: these hellos. The io_context
-// must not run again once the acceptor has been destroyed.
+// Owner: Intake. Thread: the loop's; refused() from any. Memory: the open hellos. The io_context must not run
+// after the acceptor is destroyed.
 #pragma once
 
 #include <atomic>
@@ -41,8 +41,8 @@ using LocalStream = asio::local::stream_protocol;
 class HelloListener {
  public:
   virtual ~HelloListener() = default;
-  // A hello of the right form, from a user who is served. Takes over the socket's descriptor, or
-  // returns the reason for a refusal, which the process then gets.
+  // Called for a valid hello from a user who may connect. Takes over the socket's descriptor, or returns the
+  // refusal to send.
   virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                           const queue::PeerCredentials& credentials, const User& user) = 0;
 };
@@ -55,8 +55,8 @@ struct AcceptorOptions {
   UserDirectory::Lookup lookup = &UserDirectory::AskSystem;
 };
 
-// Of the files that this process may open, at most 64 and at most a quarter are reserved for root and the
-// daemon's user: a new descriptor with such a number is not for others.
+// Refuses a new descriptor among the last 64 (at most a quarter) of the process's limit, which are reserved
+// for root and the daemon's user.
 Failure CheckFilesLeft(int descriptor);
 
 class Acceptor {
@@ -65,8 +65,8 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  // A session is memory to map and descriptors to make. A user's sessions that come faster wait, and leave
-  // the loop to payload; further ones are refused. Root and the daemon's user are not limited.
+  // Opening a session maps memory and makes descriptors, which delays payload. Sessions beyond this rate wait;
+  // beyond kSessionsWaitingMax they are refused. Root and the daemon's user are not limited.
   static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
   static constexpr std::uint32_t kSessionsWaitingMax = 128;
 
@@ -79,31 +79,31 @@ class Acceptor {
         users_(io, options_.users, options_.lookup) {}
   ~Acceptor() { Stop(); }
 
-  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. With the
-  // door of the program before this one it goes on where that ended.
+  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. `listen_socket`:
+  // handed over by the previous program.
   absl::Status Listen(ListenSocket listen_socket = {});
-  // Accepts nobody, and lets hellos under way end; who connects waits. GoOn() ends it.
+  // Stops accepting and lets open hellos finish; new connections wait in the backlog until GoOn().
   void Rest();
   bool is_at_rest() const { return rests_ && !accepts_ && hellos_ + waiting_ == 0; }
   void GoOn() {
     rests_ = false;
     BeginToAccept();
   }
-  // At rest: what the next program needs to go on.
+  // Returns the listen socket for the next program. Call it at rest.
   absl::StatusOr<ListenSocket> HandOver();
-  // Call it once each turn of the loop, before it sleeps: more processes may connect.
+  // Call it once each turn of the loop, before it sleeps: allows the next kAcceptsPerTurn connections.
   void OnTurn() {
     accepted_in_turn_ = 0;
     BeginToAccept();
   }
-  // Closes the door and removes the socket's file. Hellos under way are refused.
+  // Closes the listen socket and removes its file. Open hellos are refused.
   void Stop();
   std::uint64_t refused() const { return refused_; }
 
  private:
   struct UserHellos {
     std::uint32_t under_way = 0;
-    std::uint32_t waiting = 0;  // For their turn: they are not under way.
+    std::uint32_t waiting = 0;  // Delayed by `sessions`; not under way.
     platform::TokenBucket sessions{kSessionsOfUser};
   };
 
@@ -112,14 +112,13 @@ class Acceptor {
   void BeginToAccept();
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);
-  // Returns when either is done: the lookup of the user, or the hello's deadline.
+  // Returns after the lookup of the user or at the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
   asio::awaitable<Failure> KeepPace(uid_t uid);
   void BeginHello(uid_t uid);
   void EndHello(uid_t uid);
   Failure IdentifyUser(uid_t uid, User& user);
   Failure MaySayHello(int descriptor, const std::optional<queue::PeerCredentials>& who) const;
-  // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const queue::PeerCredentials& credentials) const;
   void Refuse(LocalStream::socket& socket, const Failure& failure,
@@ -131,7 +130,7 @@ class Acceptor {
   SocketFile file_;
   LocalStream::acceptor acceptor_;
   bool cannot_accept_ = false;
-  bool accepts_ = false;  // AcceptLoop() is under way.
+  bool accepts_ = false;  // AcceptLoop() is running.
   bool rests_ = false;
   std::uint32_t accepted_in_turn_ = 0;
   std::uint32_t hellos_ = 0;

@@ -1,14 +1,14 @@
-// Keeps a client from giving pages of its arena back to the system while a device has them: the
-// device goes on reading these physical pages, whatever lies at their addresses since.
+// Keeps a client from returning pages of its arena to the system while an RDMA device has them registered:
+// the device keeps accessing the old physical pages.
 //
-//   daemon  registered := 1, then looks at giving_back      1: not now
-//   client  giving_back := 1, then looks at registered      1: the pages stay
+//   daemon  registered := 1, then reads giving_back      1: not now
+//   client  giving_back := 1, then reads registered      1: the pages stay
 //
-// Both do so in this order, so of two that come at once at least one sees the other. Neither waits:
-// a client that claims for ever to give pages back has its payload copied, and harms no other.
+// If both start at once, at least one of them sees the other. Neither waits: a client that sets giving_back
+// forever only gets its own payload copied.
 //
-// Owner: the session, and all parts that may still register. Thread: any. Memory: the queue's
-// segment with the two words (queue::ArenaPages), which it keeps.
+// Owner: the session, and all parts that may still register. Thread: any. Memory: keeps the queue's segment,
+// which holds the two words (queue::ArenaPages).
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,7 @@ class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
       : queue_(std::move(queue)),
         words_(reinterpret_cast<queue::QueueHeader*>(queue_->data())->arena_pages) {}
 
-  // All pages stay until the last of these has been dropped. Null: some are being given back just
-  // now.
+  // All pages stay until the last of these pointers is dropped. Null: the client is returning some now.
   std::shared_ptr<const void> Keep() {
     const std::lock_guard lock(mutex_);
     if (kept_ == 0) {

@@ -29,13 +29,12 @@ std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
 Amounts LimitsOfAll(const IntakeOptions& options) {
   Amounts all = options.all;
   all.clients = options.clients_max;
-  // Ended clients keep their arenas for a moment, while new ones come.
+  // Clients that have ended keep their arenas for a moment while new ones connect.
   if (all.arena_bytes == 0) all.arena_bytes = 2 * all.clients * ArenaBytesMax(options);
   if (all.operations == 0) all.operations = all.clients * Session::kInFlightMax;
   return all;
 }
 
-// Where there are several users, each leaves some for the others.
 Amounts LimitsPerUser(const IntakeOptions& options) {
   const Amounts all = LimitsOfAll(options);
   const auto part = [&options](std::uint64_t own, std::uint64_t whole) {
@@ -80,7 +79,7 @@ Intake::~Intake() {
 Failure Intake::CheckTools(const Peer& peer) const {
   if (tools_ >= kToolsMax + (peer.user.sees_all ? kToolsKept : 0)) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
+            absl::StrCat("it serves ", tools_, " tools already, the limit: end some of them")};
   }
   const auto own = std::ranges::count_if(sessions_, [&peer](const auto& entry) {
     const Session& other = *entry.second;
@@ -117,12 +116,12 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
                      UserUse* use) {
   Session::Token token{};
   if (RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
-    return {FailureCode::kInternal, kNoRank, "no random numbers for a token"};
+    return {FailureCode::kInternal, kNoRank, "cannot make a random token"};
   }
   int ends[2] = {-1, -1};
   if (!queue::MakeDoorbellPair(ends)) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("no doorbell: ", std::strerror(errno))};
+            absl::StrCat("cannot make a doorbell: ", std::strerror(errno))};
   }
   const FileDescriptor theirs(ends[1]);
   auto created =
@@ -135,7 +134,7 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
   ControlConnection connection;
   if (!duplicate.valid() || !connection.MakePair()) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("no descriptor left: ", std::strerror(errno))};
+            absl::StrCat("cannot make its control connection: ", std::strerror(errno))};
   }
   const Failure full = peer.user.sees_all ? Failure() : CheckFilesLeft(connection.grpc.get());
   if (!full.ok()) return full;
@@ -182,7 +181,7 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
     ++tools_;
   }
   sessions_.emplace(id, std::move(opened));
-  rung_.reserve(sessions_.size());  // Each is in it at most once.
+  rung_.reserve(sessions_.size());  // It holds each session at most once.
   paused_.reserve(sessions_.size());
   session.Watch();
   listener_.OnSessionOpened(id, session.peer());
@@ -191,10 +190,10 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
 
 std::size_t Intake::Poll() {
   acceptor_.OnTurn();
-  if (!rung_.empty() && ++turns_unheard_ >= kUnheardTurnsMax) HearRings();
+  if (!rung_.empty() && ++turns_undrained_ >= kTurnsUndrainedMax) DrainRings();
   ++turn_;
   std::size_t taken = 0;
-  // Each turn begins with another session, so that none is always behind its user's limit.
+  // Each turn begins with another session, so that a user's limit does not starve one of them.
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[(turn_ + i) % polled_.size()];
     ChargeFailures(session);
@@ -209,13 +208,11 @@ std::size_t Intake::Poll() {
   return taken;
 }
 
-// How many submissions of the user this turn has taken, to be counted on.
 std::size_t& Intake::TakenInTurn(UserUse& use, std::uint64_t turn) {
   if (std::exchange(use.turn, turn) != turn) use.taken_in_turn = 0;
   return use.taken_in_turn;
 }
 
-// The node answers between two turns.
 void Intake::ChargeFailures(Session& session) {
   const std::uint32_t failures = session.TakeFailures();
   if (failures == 0) return;
@@ -256,12 +253,12 @@ bool Intake::TakeSubmission(Session& session) {
   switch (session.PopSubmission(entry)) {
     case queue::RingResult::kNothing: return false;
     case queue::RingResult::kCorrupt:
-      EndForGarbage(session, "its queue's positions are impossible");
+      EndForGarbage(session, "its queue's positions are invalid");
       return false;
     case queue::RingResult::kDone: break;
   }
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    session.UncountInFlight();  // It is no operation.
+    session.UncountInFlight();  // A close is not an operation.
     Submission asked;
     asked.entry = entry;
     listener_.OnSubmission(session.id(), asked);
@@ -273,17 +270,17 @@ bool Intake::TakeSubmission(Session& session) {
   return true;
 }
 
-// An entry that counts as in flight.
+// `entry` counts as in flight already.
 std::optional<Submission> Intake::Check(Session& session, const queue::SubmissionEntry& entry,
                                         bool adopted) {
   const Failure too_many = limits_.BeginOperation(*session.use());
-  // A client library waits for a completion before it goes beyond its limit.
+  // A client library waits for a completion before it exceeds its limit.
   if (session.in_flight() > Session::kInFlightMax) {
     EndForGarbage(session,
                   absl::StrCat("more than ", Session::kInFlightMax, " operations in flight"));
     return std::nullopt;
   }
-  // An adopted one was called long ago, and others wait for it.
+  // An adopted operation started earlier, and other ranks are waiting for it.
   if (!too_many.ok() && !adopted) {
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return std::nullopt;
@@ -296,8 +293,8 @@ std::optional<Submission> Intake::Check(Session& session, const queue::Submissio
       return std::nullopt;
     case Finding::kGarbage: break;
   }
-  EndForGarbage(session, adopted ? "a submission on its group's page that no client library writes"
-                                 : "a submission that no client library writes");
+  EndForGarbage(session,
+                adopted ? "an invalid submission on its group's page" : "an invalid submission");
   return std::nullopt;
 }
 
@@ -306,7 +303,7 @@ std::optional<Submission> Intake::TakeOver(SessionId id, const queue::Submission
   if (found == sessions_.end() || !found->second->is_client()) return std::nullopt;
   Session& session = *found->second;
   if (session.ended()) {
-    // Its last contribution still counts for the others.
+    // The other ranks still need its last contribution.
     const CheckedSubmission checked =
         CheckSubmission(entry, session.arena(), session.arena_bytes());
     if (checked.finding != Finding::kFine) return std::nullopt;
@@ -352,7 +349,7 @@ void Intake::EndForGarbage(Session& session, const std::string& what) {
 }
 
 bool Intake::PrepareToSleep() {
-  HearRings();
+  DrainRings();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     const bool read = !polled_[i]->ended() && !polled_[i]->is_paused();
     if (!read || polled_[i]->PrepareToSleep()) continue;
@@ -389,14 +386,13 @@ void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
   }
 }
 
-// A doorbell needs only a turn of the loop, which it has caused: submissions are read first, the
-// bell is emptied later.
+// The ring has woken the loop, which is all it is for: submissions are read first, doorbells emptied later.
 void Intake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);
 }
 
-void Intake::HearRings() {
+void Intake::DrainRings() {
   for (const SessionId id : rung_) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ended()) continue;
@@ -411,10 +407,10 @@ void Intake::HearRings() {
     }
   }
   rung_.clear();
-  turns_unheard_ = 0;
+  turns_undrained_ = 0;
 }
 
-// The listener is called in a later turn, so that it may end a session from inside any callback.
+// OnSessionEnded is posted, so that the listener may call End() from any callback.
 void Intake::End(SessionId id, const absl::Status& why) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return;

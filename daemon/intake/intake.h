@@ -1,16 +1,15 @@
-// Intake: the local processes of this node. It accepts them on the Unix socket, checks who they are, gives
-// each its arena, queue and doorbell, passes the connection to gRPC, and carries submissions and
-// completions.
+// Intake: the local processes of this node. It accepts and identifies them on the Unix socket, gives each its
+// arena, queue and doorbell, passes the connection to gRPC, and carries submissions and completions.
 //
 //   connect ─credentials, hello─▶ session open ─doorbell EOF / process exit / garbage─▶ ended
 //                                                                       │
 //                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// README.md, Intake, says how what a client writes into shared memory is checked.
+// README.md, Intake, describes the checks of shared memory.
 //
-// Owner: Daemon. Thread: the loop's; Find() and counters() from any, so what Find() reads has a mutex.
-// Memory: at most clients_max + kToolsMax + kToolsKept sessions, their arenas and queues until
-// ReleaseMemory(), and what the acceptor has. The io_context must not run again afterwards.
+// Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max + kToolsMax +
+// kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The io_context must not run after
+// the intake is destroyed.
 #pragma once
 
 #include <atomic>
@@ -52,11 +51,11 @@ class IntakeListener {
  public:
   virtual ~IntakeListener() = default;
   virtual void OnSessionOpened(SessionId session, const Peer& peer) = 0;
-  // The connection after the hello, for control; its owner from here on.
+  // Passes ownership of the connection after the hello to control.
   virtual void OnConnection(SessionId session, ControlConnection connection) = 0;
   virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
-  // The process has gone, or its session was ended. Its memory stays mapped until
-  // ReleaseMemory(session). Called once for each opened session.
+  // The process has exited, or its session was ended. Called once for each opened session, whose memory stays
+  // mapped until ReleaseMemory(session).
   virtual void OnSessionEnded(SessionId session, const absl::Status& why) = 0;
 };
 
@@ -69,15 +68,15 @@ struct IntakeOptions {
   queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For DaemonHello: as configured.
   bool all_users = false;  // False: only root and the daemon's own user.
   UserOptions users;
-  // 0, as below: three quarters of the limits for all where all_users is set, else all.
+  // 0: three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
-  // For all together; `clients` is not used. 0: arena bytes for clients_max clients, and the same
-  // again for those that are ending; operations as many as these may have in flight.
+  // For all together; `clients` is not used. 0: the arena bytes of clients_max clients, twice, because clients
+  // that have ended keep theirs for a moment; and the operations that clients_max clients can have in flight.
   Amounts all;
 };
 
 struct UseOfLimits {
-  Amounts used;  // By all together.
+  Amounts used;
   Amounts all;
   Amounts per_user;
   std::vector<UserUse> users;
@@ -87,39 +86,36 @@ struct IntakeCounters {
   std::uint64_t clients = 0;  // Open sessions of training processes.
   std::uint64_t refused = 0;  // Bad hello, wrong user, limits.
   std::uint64_t ended_for_garbage = 0;
-  std::uint64_t arena_bytes = 0;  // Address space given to open clients.
+  std::uint64_t arena_bytes = 0;  // Address space of open clients.
 };
 
 class Intake final : private HelloListener {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
-  static constexpr std::uint32_t kToolsKept = 16;        // Besides, for those who see all.
+  static constexpr std::uint32_t kToolsKept = 16;        // More, for users who see all jobs.
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
   static constexpr std::size_t kSubmissionsOfUserPerTurn = 256;
-  // Calls of a user that fail at submission. A job of 32 ranks may make a thousand each in a failed group.
+  // Calls of a user that fail at submission. Each of 32 ranks may make a thousand calls in a failed group.
   static constexpr platform::Rate kFailedCalls = {.burst = 32'768, .per_second = 8'000};
-  // How long a session pauses when its user has no failed calls left, or when it rings for nothing.
+  // How long a session pauses when its user exceeds kFailedCalls, or when it rings without submissions.
   static constexpr std::uint64_t kPauseNs = 10'000'000;
-  // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
-  // its end shows that a process has gone.
-  static constexpr std::uint32_t kUnheardTurnsMax = 64;
+  // Doorbells are emptied before the loop sleeps, and at the latest after this many turns, because a closed
+  // doorbell shows that its process has exited.
+  static constexpr std::uint32_t kTurnsUndrainedMax = 64;
 
-  // Listens on the socket (made 0600, or 0666 with all_users; a missing folder is created; a lock
-  // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced. `door`: of the
-  // program whose place this one takes.
+  // Listens on the socket (SocketFile). ALREADY_EXISTS: another daemon has it. `listen_socket`: handed over by
+  // the previous program.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener,
                                                         ListenSocket listen_socket = {});
   ~Intake() override;  // Removes the socket file.
 
-  // Takes up to a fixed number of submissions from each queue, and of each user, and passes them to the
-  // listener. Returns how many there were. Call it once each turn: between two calls, only a limited number
-  // of new processes is accepted, too.
+  // Passes a limited number of submissions of each queue and each user to the listener, and returns how many.
+  // Call it once each turn; it also allows the next few processes to connect.
   std::size_t Poll();
-  // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
-  // loop will sleep in the io_context; false: something has come in between. While announced,
-  // doorbells wake it.
+  // Empties the doorbells that rang, which may end sessions, and announces on all queues that the loop will
+  // sleep in the io_context, so that doorbells wake it. False: a submission has arrived meanwhile.
   bool PrepareToSleep();
   void WakeUp();
 
@@ -128,54 +124,50 @@ class Intake final : private HelloListener {
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed);
 
-  // As if the entry had come from the client's queue, which has written it elsewhere; none: it was
-  // refused or has ended the session, or there is no such session any more.
+  // Treats an entry that the client wrote to its group's page like one from its queue. Nothing: it was refused,
+  // it ended the session, or the session no longer exists.
   std::optional<Submission> TakeOver(SessionId session, const queue::SubmissionEntry& entry);
   // Answers a SubmissionPurpose::kClose: a completion without a ticket.
   void AnswerClose(SessionId session, std::uint64_t group);
-  // Passes a descriptor to the client, over its doorbell. False: not now, or there is none.
+  // Passes a descriptor to the client over its doorbell. False: the doorbell is full, or the session has ended.
   bool PassDescriptor(SessionId session, int descriptor);
-  // False: processes of several accounts of this machine, or a session has ended.
+  // Returns true if all sessions are open and their processes have the same uid.
   bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;
 
-  // Ends a session: its doorbell and connection are closed; OnSessionEnded
-  // follows, always later.
+  // Ends a session and closes its doorbell and connection; OnSessionEnded follows in a later turn.
   void End(SessionId session, const absl::Status& why);
-  // A client's arena, until its memory is released; null for others. It stays mapped as long as the
-  // pointer lives.
+  // A client's arena, until its memory is released; null for tools. It stays mapped as long as the pointer
+  // lives.
   std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const;
-  // As ArenaOf.
   std::shared_ptr<ArenaPages> PagesOf(SessionId session) const;
-  // For a client, until its memory is released; zeros for others.
+  // For a client, until its memory is released; zeros for tools.
   CopiedResults ResultsCopiedBy(SessionId session) const;
-  // Releases an ended session's memory: no part of the daemon may touch it any more.
+  // Unmaps an ended session's memory. No part of the daemon may use it afterwards.
   void ReleaseMemory(SessionId session);
 
-  // The session that may use this token on this connection, as gRPC names it: "fd:N" up to 1.5x.
-  // Later releases call every Unix socket "unix:"; there the token alone decides, 128 random bits
-  // that only the process has got.
+  // The session that may use this token on this connection, named as gRPC names it: "fd:N" up to 1.5x. Later
+  // releases name every Unix socket "unix:"; then the token (128 secret random bits) alone decides.
   std::optional<SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) const;
   IntakeCounters counters() const {
     return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
   }
-  // On the loop's thread.
   UseOfLimits use() const {
     return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
   }
 
-  // New clients get this; tools, and those that are connected, are served on. On the loop's thread.
+  // Refuses new clients with `failure`. Tools, and processes that are connected, are served as before.
   void RefuseClients(const Failure& failure) { refusal_ = failure; }
-  // No new processes at all; the socket has gone.
+  // Closes and removes the socket: no process can connect any more.
   void StopAccepting() { acceptor_.Stop(); }
 
-  // As of the acceptor: new processes wait outside, for this program or the next one.
+  // See Acceptor.
   void Rest() { acceptor_.Rest(); }
   bool is_at_rest() const { return acceptor_.is_at_rest(); }
   void GoOn() { acceptor_.GoOn(); }
   absl::StatusOr<ListenSocket> HandOver() { return acceptor_.HandOver(); }
 
-  // Of a session: its process rang, which is not told again until TakeRings() and ListenForRings() have been
-  // called; or has gone.
+  // Called by a session: its process rang its doorbell or has exited. OnRung is not called again until
+  // TakeRings() and ListenForRings().
   void OnRung(SessionId session);
   void OnProcessGone(SessionId session) {
     End(session, absl::UnavailableError("its process ended"));
@@ -192,11 +184,11 @@ class Intake final : private HelloListener {
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                   const queue::PeerCredentials& credentials, const User& user) override;
   Failure CheckTools(const Peer& peer) const;
-  // `use`: a client's, which counts it already.
+  // `use`: a client's use, which counts it already; null for tools.
   Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
                UserUse* use);
   void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
-  void HearRings();
+  void DrainRings();
   static std::size_t& TakenInTurn(UserUse& use, std::uint64_t turn);
   void ChargeFailures(Session& session);
   void Pause(Session& session);
@@ -211,15 +203,15 @@ class Intake final : private HelloListener {
   IntakeOptions options_;
   IntakeListener& listener_;
   Acceptor acceptor_;
-  Failure refusal_;  // Of new clients; ok: they are served.
+  Failure refusal_;  // For new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
   std::vector<Session*> paused_;
-  std::map<uid_t, platform::TokenBucket> failed_calls_;  // Those that are not full.
+  std::map<uid_t, platform::TokenBucket> failed_calls_;  // The buckets that are not full.
   asio::steady_timer pauses_end_;
-  std::vector<SessionId> rung_;  // Those whose doorbell rang and was not emptied since.
-  std::uint32_t turns_unheard_ = 0;
+  std::vector<SessionId> rung_;  // Sessions whose doorbell rang and is not yet emptied.
+  std::uint32_t turns_undrained_ = 0;
   std::uint64_t turn_ = 0;
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.

@@ -20,7 +20,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// With memory of its own, because it waits again after every ring.
+// Has its own handler memory, because it waits again after every ring.
 struct Rung : platform::UsesHandlerMemory {
   Intake& intake;
   SessionId id;
@@ -31,17 +31,17 @@ struct Rung : platform::UsesHandlerMemory {
   }
 };
 
-// It has to fit into a hello (proto/queue/hello.h).
+// The text must fit into a hello (proto/queue/hello.h).
 absl::Status NoArena(const absl::Status& reason) {
   const std::uint64_t memory = platform::AddressSpaceMax();
   return absl::ResourceExhaustedError(absl::StrCat(
       "arena: ", reason.message(), ". Ask for less (arena_bytes)",
       memory == 0 ? std::string()
-                  : absl::StrCat(", or raise mlxcommd's limit of address space (ulimit -v: ",
+                  : absl::StrCat(", or raise mlxcommd's address space limit (ulimit -v: ",
                                  memory / 1024, " KiB)")));
 }
 
-// macOS gives a socket of its own accord 8 KiB, which one long request fills. Best effort.
+// One long request fills the 8 KiB that a socket has by default on macOS. Best effort.
 void PrepareControl(int socket) {
   constexpr int kBytes = 256 * 1024;
   ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
@@ -109,14 +109,14 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   return absl::OkStatus();
 }
 
-// The handlers hold the session's number, because it may be gone when they run.
+// The handlers hold the session's id, because the session may be destroyed when they run.
 void Session::Watch() {
   ListenForRings();
   const auto gone = [&intake = intake_, id = id_] { intake.OnProcessGone(id); };
   platform::ProcessExit exit = platform::ProcessExit::Watch(peer_.pid);
   if (!exit.valid()) {
-    // The process has gone already, and a child of it may hold the doorbell; reported in a later
-    // turn. For any other reason: only the doorbell's end shows it.
+    // ESRCH: the process has exited, but a child may keep the doorbell open. After other errors, only a closed
+    // doorbell shows the exit.
     if (errno == ESRCH) asio::post(exit_.get_executor(), gone);
     return;
   }
@@ -125,7 +125,7 @@ void Session::Watch() {
   if (error) return;
   process_exit_ = std::move(exit);
   exit_.async_wait(asio::posix::descriptor_base::wait_read, [gone](const asio::error_code& failed) {
-    if (failed) return;  // It cannot be watched, which does not mean that it has ended.
+    if (failed) return;  // A failed watch does not mean that the process has exited.
     gone();
   });
 }
@@ -149,7 +149,7 @@ void Session::ListenForRings() {
   rings_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
 }
 
-// The descriptor leaves the reactor, which each byte would wake.
+// Removes the descriptor from the reactor, because each byte would wake it.
 void Session::IgnoreRings() {
   if (rings_.is_open()) rings_.release();
   listens_ = false;
@@ -185,7 +185,7 @@ bool Session::PushCompletion(const queue::CompletionEntry& entry) {
   return true;
 }
 
-// The loop never waits: where the doorbell is full the client does without it.
+// Does not wait: if the doorbell is full, the client does not get the descriptor.
 bool Session::PassDescriptor(int descriptor) {
   const char byte = 1;
   return queue::SendWithDescriptors(doorbell_.get(), &byte, sizeof byte, &descriptor, 1,

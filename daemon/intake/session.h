@@ -1,9 +1,9 @@
-// One local process: its segments, its doorbell, and the watch over its life.
+// One local process: its segments, its doorbell, and the watch for its exit.
 //
 //   open ──doorbell EOF, process exit, garbage, End()──▶ ended ──ReleaseMemory()──▶ (gone)
 //
-// Owner: Intake. Thread: the loop's. Memory: its two segments, until it is destroyed; the
-// arena as long as a rail has it.
+// Owner: Intake. Thread: the loop's. Memory: its two segments, until it is destroyed; the arena as long as a
+// rail holds it.
 #pragma once
 
 #include <algorithm>
@@ -41,22 +41,19 @@ struct Peer {
   User user;
 };
 
-// What control needs to know about the calling session.
 struct SessionIdentity {
   SessionId session = 0;
   Peer peer;
 };
 
-// The connection of a process after its hello, with the pair of sockets that stands between it and
-// gRPC: process ─▶ relay ─▶ grpc. The pair is made before the hello is answered: a daemon that has
-// no descriptor left refuses the hello with these words, and a process that was welcomed has its
-// calls served.
+// The connection of a process after its hello, with the pair of sockets between it and gRPC: process ─▶ relay
+// ─▶ grpc. The pair is made before the hello is answered, so a daemon without free descriptors can still refuse.
 struct ControlConnection {
-  FileDescriptor process;  // None until the hello is answered.
-  FileDescriptor relay;    // What is sent on it comes out of `grpc`.
-  FileDescriptor grpc;     // By its number the intake knows a session's calls (Intake::Find).
+  FileDescriptor process;  // Invalid until the hello is answered.
+  FileDescriptor relay;    // The other end of `grpc`.
+  FileDescriptor grpc;     // Its number identifies the session's calls (Intake::Find).
 
-  // Makes the pair; none of it blocks. False: errno says why.
+  // Makes the nonblocking pair. False: errno has the reason.
   bool MakePair();
   void SetProcess(FileDescriptor connection);
 };
@@ -66,13 +63,13 @@ class Intake;
 class Session {
  public:
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
-  // Operations without completion: their completions always find a slot.
+  // One less than the slots for completions, so that each operation's completion fits.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
-  // A library rings for a submission, or once more for one that the loop has seen by itself.
+  // A library may ring once more for a submission that the loop has already polled, but not this often.
   static constexpr std::uint32_t kRingsForNothingMax = 64;
 
-  // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair. The intake hears
-  // of rings and of the process's end; it outlives the io_context's last turn, which the session need not.
+  // Makes arena and queue for a kClient. `doorbell` is the daemon's end of the pair. The intake is called for
+  // rings and for the process's exit, and must outlive the io_context's last turn.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          FileDescriptor doorbell,
@@ -81,7 +78,7 @@ class Session {
 
   SessionId id() const { return id_; }
   const Peer& peer() const { return peer_; }
-  // For a client: where its user's use is counted.
+  // For a client: its user's use.
   void set_use(UserUse* use, std::uint64_t arena_bytes) {
     use_ = use;
     counted_arena_bytes_ = arena_bytes;
@@ -98,40 +95,38 @@ class Session {
   int queue_descriptor() const { return queue_->descriptor(); }
   CopiedResults results_copied() const;  // Clients only.
 
-  // Watches the doorbell and the process from now on.
+  // Starts to watch the doorbell and the process.
   void Watch();
-  // Empties the doorbell, up to a bound. False: the other end has gone.
+  // Empties the doorbell, up to a bound. False: the other end is closed.
   bool TakeRings();
-  // The next OnRung() comes only after this, so that a process that rings without end is heard only
-  // now and then. Watch() includes the first call.
+  // Allows the next OnRung(), which limits the cost of a process that rings without end. Watch() makes the
+  // first call.
   void ListenForRings();
   void IgnoreRings();
-  // Keeps a duplicate of the process's connection, which control owns, to be able to cut it.
+  // Keeps a duplicate of the process's connection, which control owns, for End() to shut down.
   void KeepConnection(FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();
 
-  // Its queue is not read and its doorbell not heard for a moment.
+  // A paused session's queue and doorbell are not read for kPauseNs.
   bool is_paused() const { return paused_; }
   void set_paused(bool paused) { paused_ = paused; }
   void CountFailure() { ++failures_; }
-  // How many calls have failed at submission since the last time: at most those that came since.
+  // Calls that have failed at submission since the last call, at most the submissions since then.
   std::uint32_t TakeFailures() {
     return std::min(std::exchange(failures_, 0), std::exchange(submissions_taken_, 0));
   }
-  // Returns whether it has rung too often without a submission. Call it for each ring that is heard.
+  // Counts a ring. Returns true after too many without a submission.
   bool RingsForNothing() { return ++rings_for_nothing_ > kRingsForNothingMax; }
 
-  // The queue. Not for ended sessions or tools. Each submission counts as in flight, even beyond
-  // kInFlightMax: the caller checks that.
+  // The queue; only for open clients. Each submission counts as in flight; the caller checks kInFlightMax.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
-  // False: the client does not read its completions although it may have no more operations in
-  // flight than there are slots.
+  // False: the ring is full, because the client does not read its completions.
   [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
   void WakeUp() { submissions_->WakeUp(); }
   std::uint32_t in_flight() const { return in_flight_; }
-  // For what is answered without having come from the queue, and for what came and is no operation.
+  // For answers without a submission from the queue, and for submissions that are not operations.
   void CountInFlight() { ++in_flight_; }
   void UncountInFlight() { --in_flight_; }
   bool PassDescriptor(int descriptor);
@@ -147,7 +142,7 @@ class Session {
   Token token_;
   Intake& intake_;
   FileDescriptor doorbell_;
-  asio::posix::stream_descriptor rings_;  // The doorbell while rings are heard; does not own it.
+  asio::posix::stream_descriptor rings_;  // The doorbell while it is watched; does not own it.
   platform::ProcessExit process_exit_;
   asio::posix::stream_descriptor exit_;  // Does not own its descriptor.
   FileDescriptor connection_;
@@ -161,8 +156,8 @@ class Session {
   std::uint32_t in_flight_ = 0;
   std::uint32_t rings_for_nothing_ = 0;
   std::uint32_t failures_ = 0;           // Since TakeFailures().
-  std::uint32_t submissions_taken_ = 0;  // As above.
-  bool listens_ = false;                 // For rings that have not been taken yet.
+  std::uint32_t submissions_taken_ = 0;  // Since TakeFailures().
+  bool listens_ = false;                 // Since ListenForRings(), until TakeRings().
   bool paused_ = false;
   bool ended_ = false;
 };

@@ -18,7 +18,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// The path was checked to fit.
+// The path fits: Claim() has checked it.
 sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -52,7 +52,6 @@ absl::Status SocketFile::Claim() {
   return status;
 }
 
-// With its final permissions from the start, minus the umask's.
 absl::Status SocketFile::MakeFolder() const {
   const std::filesystem::path folder = FolderOf(path_);
   std::error_code error;
@@ -63,12 +62,11 @@ absl::Status SocketFile::MakeFolder() const {
   if (::mkdir(folder.c_str(), mode) == 0 && ::chmod(folder.c_str(), mode) == 0) {
     return absl::OkStatus();
   }
-  if (errno == EEXIST) return absl::OkStatus();  // Another daemon that starts just now made it.
+  if (errno == EEXIST) return absl::OkStatus();  // Made by another daemon that is starting.
   return Unfit("the socket's folder " + folder.string(), std::strerror(errno));
 }
 
-// A user who may write to the folder can put a socket of their own where processes look for ours,
-// as can anybody who is the first to use a name in /tmp.
+// A user who may write to the folder, or who makes it first in /tmp, could put another socket there.
 absl::Status SocketFile::CheckFolder() const {
   const std::string folder = FolderOf(path_).string();
   struct stat facts{};
@@ -84,13 +82,13 @@ absl::Status SocketFile::CheckFolder() const {
   }
   if (all_users_ && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return Unfit("the socket's folder " + folder,
-                 "others may write to it, and all users are told to look there: take their "
-                 "right away (chmod go-w), or choose another socket_path");
+                 "others may write to it, and all users connect to a socket there: remove "
+                 "that permission (chmod go-w), or choose another socket_path");
   }
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return Unfit("the socket's folder " + folder,
-                 "every user could put another socket in this one's place: take their right "
-                 "away (chmod o-w), or choose another socket_path");
+                 "every user could put another socket in this one's place: remove their "
+                 "permission (chmod o-w), or choose another socket_path");
   }
   return absl::OkStatus();
 }
@@ -101,15 +99,13 @@ absl::Status SocketFile::TakeLock() {
   if (!lock_.valid()) return Unfit("the lock " + name, std::strerror(errno));
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return Unfit("the lock " + name, std::strerror(errno));
-  return absl::AlreadyExistsError(absl::StrCat(
-      "another mlxcommd answers at ", path_,
-      ", or is about to, or lets its last jobs end (mlxcommctl status): stop it first, or "
-      "give this one another socket_path"));
+  return absl::AlreadyExistsError(
+      absl::StrCat("another mlxcommd is starting, running or draining at ", path_,
+                   " (mlxcommctl status): stop it first, or give this one another socket_path"));
 }
 
-// A daemon that is merely slow, or stopped, still listens: only a refused connection proves a
-// socket stale. macOS also refuses when a backlog is full, but no daemon has one here: we hold the
-// lock.
+// A slow or stopped daemon still listens, so only a refused connection proves a socket stale. macOS also
+// refuses when a backlog is full, but a daemon with a backlog here would hold the lock.
 absl::Status SocketFile::ClearPath() const {
   struct stat facts{};
   if (::lstat(path_.c_str(), &facts) != 0) {
@@ -122,7 +118,7 @@ absl::Status SocketFile::ClearPath() const {
   }
   const sockaddr_un address = AddressOf(path_);
   const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
-  ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // A full backlog must not hold us up.
+  ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // Do not wait for a full backlog.
   const bool connected =
       ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (connected || errno == EAGAIN || errno == EINPROGRESS) {
@@ -138,11 +134,11 @@ absl::Status SocketFile::ClearPath() const {
   return absl::OkStatus();
 }
 
-// Under another name until it is locked, so that no other process can lock it first.
+// Created under another name, so that no other process can lock it first.
 absl::Status SocketFile::ReportPresence() {
   const std::string name = queue::PresenceFile(path_);
   const std::string fresh = name + ".new";
-  ::unlink(fresh.c_str());  // Left by one that ended in between.
+  ::unlink(fresh.c_str());  // Left by a daemon that was killed here.
   presence_.Reset(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool reported = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
                         ::dprintf(presence_.get(), "%d\n", static_cast<int>(::getpid())) > 0 &&
@@ -154,8 +150,7 @@ absl::Status SocketFile::ReportPresence() {
   return Unfit(name, std::strerror(reason));
 }
 
-// No process can connect before listen(), so the right mode may follow the bind; a umask would
-// affect every thread.
+// No process can connect before listen(), so chmod may follow the bind; a umask would affect every thread.
 absl::Status SocketFile::Bind(int socket) {
   const sockaddr_un address = AddressOf(path_);
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -188,7 +183,7 @@ absl::Status SocketFile::Adopt(ListenSocket& listen_socket) {
                         ::stat((path_ + ".lock").c_str(), &named) == 0 &&
                         lock.st_dev == named.st_dev && lock.st_ino == named.st_ino;
   if (!is_ours || !has_lock) {
-    if (is_socket && !is_ours) {  // The configuration names another path now.
+    if (is_socket && !is_ours) {  // socket_path has changed.
       ::unlink(address.sun_path);
       ::unlink(queue::PresenceFile(address.sun_path).c_str());
     }

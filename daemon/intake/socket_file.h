@@ -1,12 +1,11 @@
-// The file of a listening Unix socket: where it may lie, and when it may be replaced.
+// The file of a listening Unix socket: checks its folder, and replaces stale sockets.
 //
 //   Claim(): the folder is safe ─▶ the lock is ours ─▶ no process answers at the path
 //   Bind() ─▶ (the acceptor listens) ─▶ Remove(), or HandOver() ─▶ (exec) ─▶ Adopt()
 //
-// All under a lock beside the socket ("PATH.lock", empty, held until Remove() or the end of the process),
-// for two daemons that start at once (README.md, Decisions). "PATH.running" shows clients that there is a
-// daemon that cannot accept them at once (proto/queue/dial.h), and log rotation which process to signal: it
-// holds its number.
+// An empty lock file next to the socket ("PATH.lock"), held until Remove() or the end of the process, keeps
+// two daemons that start at once apart (README.md, Decisions). "PATH.running" holds the daemon's pid: it shows
+// clients that a busy daemon is running (proto/queue/dial.h), and log rotation which process to signal.
 //
 // Owner: Acceptor. Thread: the loop's.
 #pragma once
@@ -19,10 +18,10 @@
 
 namespace mlxcomm::intake {
 
-// What one daemon keeps open for the program that takes its place: those who connect in between wait in the
-// socket's backlog, and no other daemon can claim the path.
+// Kept open by a daemon for its successor: clients that connect meanwhile wait in the socket's backlog, and
+// no other daemon can claim the path.
 struct ListenSocket {
-  FileDescriptor socket;  // Listening; not valid: there is none.
+  FileDescriptor socket;  // Invalid: there is none.
   FileDescriptor lock;
 };
 
@@ -31,17 +30,17 @@ class SocketFile {
   SocketFile(std::string path, bool all_users) : path_(std::move(path)), all_users_(all_users) {}
   ~SocketFile() { Remove(); }
 
-  // ALREADY_EXISTS: another daemon is there. A socket without a listener is removed, a missing
-  // folder made. FAILED_PRECONDITION: the place is unfit, with the remedy.
+  // Removes a socket without a listener, and makes a missing folder. ALREADY_EXISTS: another daemon has the
+  // path. FAILED_PRECONDITION: the path cannot be used; the message has the remedy.
   absl::Status Claim();
-  // Gives `socket` its name: for its user alone (0600), or for all users (0666).
+  // Binds `socket` to the path, for this user only (0600) or for all users (0666).
   absl::Status Bind(int socket);
-  // In place of Claim() and Bind(): both were done by the program before this one. NOT_FOUND: not for this
-  // path; then the door is closed, and what it left is removed.
+  // Replaces Claim() and Bind() if the previous program did both. NOT_FOUND: the socket has another path; it
+  // is closed and its files are removed.
   absl::Status Adopt(ListenSocket& listen_socket);
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();
-  // Leaves the socket where it is; the lock goes along.
+  // Leaves the socket's file in place and returns the lock.
   FileDescriptor HandOver();
 
  private:

@@ -11,7 +11,7 @@ bool IsGarbage(const queue::SubmissionEntry& entry) {
          !IsValid(entry.plan) || (IsPointToPoint(entry.kind) && entry.check_word() != 0);
 }
 
-// Empty: the offset lies in the arena, aligned to what is there.
+// Empty: the offset lies in the arena and is aligned.
 std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t alignment,
                         std::uint64_t arena_bytes) {
   if (offset > arena_bytes) {
@@ -37,7 +37,7 @@ CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte
   std::string& message = checked.message;
   if (IsEmpty(entry.kind) && entry.count != 0) {
     message =
-        absl::StrCat("count: ", OperationKindName(entry.kind), " has none, got ", entry.count);
+        absl::StrCat("count: ", OperationKindName(entry.kind), " takes none, got ", entry.count);
   } else if (HasCounts(entry.kind)) {
     message = CheckOffset("counts", entry.count, sizeof(std::uint64_t), arena_bytes);
   } else if (entry.count > arena_bytes / element_bytes) {

@@ -1,6 +1,6 @@
-// What a process has submitted, once it is known to be possible, and what it reports about itself:
-// plain values that the node takes from the intake, or from the simulator. The check is a pure
-// function of a private copy of the entry: nothing in it reads shared memory.
+// Checked submissions and the figures that a process reports about itself: plain values that the node gets
+// from the intake or the simulator. The check is a pure function of a private copy of the entry and never
+// reads shared memory.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,23 @@ namespace mlxcomm::intake {
 
 using SessionId = std::uint64_t;  // Never reused, never 0.
 
-// A submission whose fields are all possible. Offsets lie in the session's arena; whether all that
-// is read and written does as well depends on the group and is checked there.
+// A submission with valid fields. The offsets lie in the session's arena; the group checks the extents,
+// which depend on its size.
 struct Submission : CallerMemory {
   queue::SubmissionEntry entry;  // The copy.
 };
 
-// What a client reports about itself (queue::CopiedResults): it is shown, and nothing relies on it.
+// Reported by the client (queue::CopiedResults), for display only.
 struct CopiedResults {
   std::uint64_t results = 0;
   std::uint64_t bytes = 0;
   std::uint64_t nanoseconds = 0;
 };
 
-// Distinguishes entries that a client may have meant, entries that it cannot have meant, and
-// garbage.
 enum class Finding : std::uint8_t {
   kFine,
   kWrong,    // Answered with INVALID_ARGUMENT and `message`.
-  kGarbage,  // No client library writes this: the session ends.
+  kGarbage,  // Never written by a client library: the session ends.
 };
 
 struct CheckedSubmission {

@@ -23,7 +23,7 @@ namespace {
 // No account's name begins like this.
 std::string NumberName(uid_t uid) { return absl::StrCat("#", uid); }
 
-// A group that does not exist (yet) has no members.
+// A group that does not exist has no members.
 absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::string& group) {
   if (group.empty()) return false;
   const absl::StatusOr<gid_t> found = platform::FindGroup(group);
@@ -32,7 +32,7 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
   return std::ranges::find(account.groups, *found) != account.groups.end();
 }
 
-// The system gives the same reason for too many threads and for too little room for their stacks.
+// The system reports the same error for too many threads and for too little memory for their stacks.
 absl::Status NoThread(const std::string& why) {
   const std::string memory = platform::MemoryLimits();
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -46,7 +46,7 @@ struct UserDirectory::Questions {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<uid_t> open;
-  UserDirectory* asker = nullptr;  // nullptr: has ended.
+  UserDirectory* asker = nullptr;  // nullptr: destroyed.
   UserOptions options;
   Lookup lookup = nullptr;
 };
@@ -72,7 +72,7 @@ absl::StatusOr<User> UserDirectory::AskSystem(uid_t uid, const UserOptions& opti
     if (user.sees_all || options.unknown_users) return user;
     return absl::PermissionDeniedError(
         absl::StrCat("it does not serve user ", uid,
-                     ", who has no account on this machine: give it one, or "
+                     ", who has no account on this machine: create one, or "
                      "set clients { unknown_users: true } in the daemon's configuration"));
   }
   if (!account.ok()) return account.status();
@@ -107,7 +107,7 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
     try {
       std::thread(&UserDirectory::Work, questions).detach();
     } catch (const std::system_error& error) {
-      // Later, because the caller does not expect the answer yet.
+      // Posted, because the caller is not waiting yet.
       asio::post(io_, [this, uid, why = NoThread(error.what())] { OnAnswer(uid, why); });
       return;
     }
@@ -130,8 +130,7 @@ void UserDirectory::Work(std::shared_ptr<Questions> questions) {
     absl::StatusOr<User> user = questions->lookup(uid, questions->options);
     lock.lock();
     if (questions->asker == nullptr) return;
-    // Under the lock, so that the io_context exists; the loop does not run again once the asker has
-    // ended.
+    // The lock keeps the asker and its io_context alive; the loop does not run after the asker is destroyed.
     asio::post(questions->asker->io_, [asker = questions->asker, uid, user = std::move(user)] {
       asker->OnAnswer(uid, user);
     });

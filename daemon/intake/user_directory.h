@@ -1,16 +1,15 @@
-// The user of a local process: the name for its jobs, and whether it may see all users' jobs.
+// Looks up the user of a local process: the name for its jobs, and whether it may see all users' jobs.
 //
 //   Find(uid) ─known─▶ User
 //      └──not yet: AwaitAnswer() ─▶ the directory's thread asks the system ─▶ the waiters' timers
 //                                                                              are cancelled
 //
-// The system may ask a directory on the network, for seconds or for ever, so it is asked on a
-// thread of its own, one question after another, and each waiter has a deadline. That thread is not
-// joined at the end, because nothing can end its waiting. Answers are kept for kKeptNs (refusals
-// for kErrorKeptNs), so a change of a group takes effect after that.
+// The system may query a directory on the network and block for seconds or forever. So a separate thread
+// makes the queries, one at a time, and each waiter has a deadline. The thread is never joined, because
+// a blocked query cannot be cancelled. Answers are cached for kKeptNs, errors for kErrorKeptNs.
 //
-// Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a
-// question for each user who waits, which the acceptor bounds.
+// Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a query for
+// each waiting user, which the acceptor bounds.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +33,17 @@ namespace mlxcomm::intake {
 enum class UserNaming : std::uint8_t { kByName, kByUid, kShared };
 
 struct User {
-  std::string name;       // For its jobs (proto/types/job_id.h); empty where users share.
+  std::string name;       // For its jobs (proto/types/job_id.h); empty if users share jobs.
   bool sees_all = false;  // Root, the daemon's own user, the operators.
 };
 
 struct UserOptions {
   UserNaming naming = UserNaming::kShared;
   std::string operators_group = {};  // Empty: none.
-  bool unknown_users = false;        // Those without an account are served, too.
+  bool unknown_users = false;        // Also serve uids without an account.
 };
 
-// Root and the daemon's own user, who see all and have places of their own.
+// Returns true for root and the daemon's own user.
 bool MaySeeAll(uid_t uid);
 
 class UserDirectory {
@@ -61,11 +60,10 @@ class UserDirectory {
   UserDirectory& operator=(const UserDirectory&) = delete;
   ~UserDirectory();
 
-  // What is known about the user; an error: the system did not answer. Nothing: it has not been
-  // asked, or not recently.
+  // The cached answer for the user, or the system's error. Nothing: no answer is cached.
   std::optional<absl::StatusOr<User>> Find(uid_t uid, std::uint64_t now_ns);
-  // Asks the system, unless it is being asked; cancels `timer` when the answer is there. The caller
-  // must end its own wait.
+  // Queries the system unless a query is pending, and cancels `timer` when the answer arrives. The caller
+  // must call StopWaiting() afterwards.
   void AwaitAnswer(uid_t uid, asio::steady_timer& timer);
   void StopWaiting(uid_t uid, asio::steady_timer& timer) { waiting_.erase({uid, &timer}); }
 

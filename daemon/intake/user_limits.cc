@@ -10,7 +10,7 @@ Failure Exhausted(std::string message) {
   return {FailureCode::kResourceExhausted, kNoRank, std::move(message)};
 }
 
-// An empty name: users whose jobs have none.
+// The name is empty if users share jobs.
 std::string NameOf(uid_t uid, const std::string& name) {
   return name.empty() ? absl::StrCat("user #", uid) : absl::StrCat("user ", name);
 }
@@ -27,7 +27,7 @@ std::string TooManyClients(const std::string& who, std::uint64_t count, const ch
 
 std::string TooLarge(const std::string& who, std::uint64_t used, std::uint64_t wanted,
                      std::uint64_t limit, const char* field) {
-  return absl::StrCat(who, " ", used, " bytes of arenas, and ", wanted, " more are beyond ", limit,
+  return absl::StrCat(who, " ", used, " bytes of arenas, and ", wanted, " more exceed ", limit,
                       ": raise clients { ", field,
                       " } in its configuration, lower { "
                       "arena_bytes_max }, or end some");

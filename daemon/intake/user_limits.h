@@ -1,10 +1,9 @@
-// What each user, and all together, use of this daemon, and the limits.
+// The use of this daemon by each user and by all together, and the limits.
 //
 //   Admit(user, arena) ─▶ clients, arena bytes ──Begin, End: operations──▶ Leave() ─▶ the client
 //                                                    is not counted ──Release()──▶ its memory
 //
-// A user is a number of this machine, whatever name its jobs have: users who share jobs have limits
-// of their own all the same.
+// A user is a uid of this machine, so users who share jobs still have separate limits.
 //
 // Owner: Intake. Thread: the loop's. Memory: an entry for each user with any use.
 #pragma once
@@ -31,7 +30,7 @@ struct UserUse {
   uid_t uid = 0;
   std::string name;
   Amounts used;
-  std::size_t taken_in_turn = 0;  // Submissions, in the loop's turn `turn`.
+  std::size_t taken_in_turn = 0;  // Submissions taken in the loop's turn `turn`.
   std::uint64_t turn = 0;
 };
 
@@ -41,20 +40,20 @@ class UserLimits {
   UserLimits(const UserLimits&) = delete;
   UserLimits& operator=(const UserLimits&) = delete;
 
-  // Of all clients' places and arena bytes, one in this many is for those who see all: others cannot take it.
+  // One in this many client places and arena bytes is reserved for users who see all jobs.
   static constexpr std::uint64_t kKeptShare = 8;
 
-  // Counts a client with such an arena, or returns the limit that it would exceed.
+  // Counts a client with this arena, or returns the limit that it would exceed.
   Failure Admit(uid_t uid, const User& user, std::uint64_t arena_bytes);
-  // For an admitted client; it stays until Release().
+  // The use of an admitted client's user; valid until Release().
   UserUse& Of(uid_t uid) { return users_.at(uid); }
   // The client has ended.
   void Leave(UserUse& use);
-  // The memory of its arena is released too; `operations` of it never ended by themselves. The use
-  // disappears when no other client shares it.
+  // The client's arena is released; `operations` of it were still in flight. Erases the use once no other
+  // client shares it.
   void Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t operations);
 
-  // RESOURCE_EXHAUSTED: it is one too many; it counts all the same, until EndOperation().
+  // RESOURCE_EXHAUSTED: the limit is exceeded. The operation counts anyway, until EndOperation().
   Failure BeginOperation(UserUse& use) {
     ++use.used.operations;
     ++used_.operations;

@@ -14,7 +14,7 @@ bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) 
 
 }  // namespace
 
-// Kinds are this program's words, users' names are not: a key that begins with a blank is never a kind.
+// A user's key begins with a blank, so that it never equals a kind.
 EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
   if (!event.user) return sources_[event.kind];
   std::string name = " " + *event.user;

@@ -1,18 +1,16 @@
-// The newest events of this daemon, for people, in memory: nodes, links and rails that came and went, jobs,
-// refused strangers.
+// The newest events of this daemon, in memory, for people: changes of nodes, links and rails, jobs, refused
+// strangers.
 //
 //   Add ──▶ source "rail_down"         [ oldest ... newest ] ──┐
 //   Add ──▶ source "stranger_refused"  [ oldest ... newest ] ──┼─by number─▶ Read(cursor, ...)
 //   Add ──▶ source of user "alice"     [ oldest ... newest ] ──┘  each reader at its own pace
-//                 └─ overwritten; a reader that wanted it learns how many it has lost
+//                 └─ overwritten; the reader gets the number of events it has lost
 //
-// Each kind has a ring of its own, and so has each user for the events of its jobs. So endless connections of
-// strangers, a flapping cable, or a user's thousand short jobs overwrite only events of their own ring. Users
-// beyond the first kUsersMax share one.
+// Each kind of event has its own ring, and so does each user's jobs. So a flood of strangers, a flapping cable or
+// a thousand short jobs overwrite only their own ring. Users beyond the first kUsersMax share a ring.
 //
-// Owner: Daemon. Thread: any, for all of it: events are rare, so there is a lock; it is held while the events
-// that a reader asks for are copied, and never during a wait.
-// Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes each.
+// Owner: Daemon. Thread: any; a lock is enough, because events are rare and readers only copy under it.
+// Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,18 +28,18 @@ namespace mlxcomm::record {
 enum class EventSeverity : std::uint8_t { kNote, kWarning, kError };
 
 struct LoggedEvent {
-  std::uint64_t number = 0;  // From 1 on, without gaps.
+  std::uint64_t number = 0;  // From 1, without gaps.
   std::uint64_t unix_ns = 0;
   std::string kind;  // "rail_down"
   EventSeverity severity = EventSeverity::kNote;
   std::string object;  // "link to studio-2"
   std::string text;
-  std::optional<std::string> user = {};  // Its user (proto/types/job_id.h); empty: visible to all.
+  std::optional<std::string> user = {};  // Its owner (proto/types/job_id.h); empty: visible to all.
 };
 
 class EventLog {
  public:
-  static constexpr std::size_t kKeptMax = 256;  // Of one source.
+  static constexpr std::size_t kKeptMax = 256;  // For each source.
   static constexpr std::size_t kUsersMax = 48;
   static constexpr std::size_t kNewestMax = 1024;
   static constexpr std::size_t kTextBytesMax = 1000;
@@ -49,26 +47,26 @@ class EventLog {
 
   // How many events of each source a reader has read.
   using Cursor = std::map<std::string, std::uint64_t>;
-  // Whether the reader may see this user's events (LoggedEvent::user).
+  // Returns true if the reader may see this user's events.
   using Sees = std::function<bool(const std::string& user)>;
 
-  // `unix_ns` is the caller's clock; texts that are too long are cut.
+  // Sets the event's number, and truncates long texts.
   void Add(LoggedEvent event);
 
   struct Part {
     std::vector<LoggedEvent> events;
     std::uint64_t lost = 0;  // Before the first of them.
   };
-  // At most `events_max` events that the reader has not read, oldest first.
+  // Returns at most `events_max` events that the reader has not read, oldest first.
   Part Read(Cursor& cursor, std::size_t events_max, const Sees& sees) const;
-  // A cursor before the newest `count` events that the reader may see, or kNewestMax, or as many as are kept.
+  // Returns a cursor before the newest `count` events (at most kNewestMax) that the reader may see.
   Cursor Newest(std::size_t count, const Sees& sees) const;
 
  private:
   struct Source {
-    std::optional<std::string> user;  // All its events belong to this user.
+    std::optional<std::string> user;  // The owner of all its events.
     std::deque<LoggedEvent> kept;
-    std::uint64_t dropped = 0;  // Before the first that is kept.
+    std::uint64_t dropped = 0;  // Older events.
   };
 
   Source& SourceOf(const LoggedEvent& event);

@@ -1,16 +1,15 @@
-// The last events of one thread. It writes and never waits; any thread may copy the events meanwhile, and
-// gets whole events only.
+// The last events of one thread, which never waits to write. Any thread may copy them at the same time, and
+// never gets a torn event.
 //
-//   begun = events whose writing has begun, written = events that are complete; begun - written is 0 or 1
+//   begun = events whose write has begun, written = events that are complete; begun - written is 0 or 1
 //
 //   Write: begun = n + 1, fence, the eight words of slot n % size, written = n + 1
-//   Copy:  reads written, copies the words, fence, reads begun: events begun since then
-//          have overwritten the oldest, which are left out
+//   Copy:  read written, copy the words, fence, read begun; drop the oldest events, which events
+//          begun since then have overwritten
 //
-// README.md, EventRing, has the proof that this is enough.
+// README.md, EventRing, has the proof.
 //
-// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation; the system gives its
-// pages when events come to lie in them.
+// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: fixed; pages are used once they are written.
 #pragma once
 
 #include <array>
@@ -31,39 +30,39 @@ inline constexpr std::uint32_t kNobody = kEveryRank;
 
 enum class EventKind : std::uint8_t {
   kNothing = 0,
-  // An operation's life on this node, in this order. kSubmitted and kHeard come once for
-  // each rank here and each node elsewhere, and kHeard may come before kSubmitted.
+  // The stages of an operation on this node, in this order. kSubmitted comes once for each rank here, and
+  // kHeard once for each other node, perhaps before kSubmitted.
   kSubmitted,  // party: the rank; bytes: passed by it; step: the root.
-  kHeard,      // The first frame of another node. party: the first rank there.
+  kHeard,      // The first frame from another node. party: the first rank there.
   kMatched,    // All ranks of this node have called it; it begins.
   kFirstByte,  // To or from another node.
   kLastByte,   // bytes: received; duration_ns: the bytes sent.
-  kDone,       // All of its ranks here have their answers.
-  kFailed,     // As kDone, with a failure; code: why.
-  // Work of a rail or a worker for it: begins at time_ns, lasts duration_ns.
+  kDone,       // All ranks here have their completions.
+  kFailed,     // Same, with a failure; code: its code.
+  // Work of a rail or worker, which begins at time_ns and takes duration_ns.
   kSent,
   kReceived,
   kWorked,
 };
 
-// One thing that happened, as the flight recorder keeps it: a cache line. The writers define the
-// numbers of kinds, types and operators; this folder only carries them.
+// An event of the flight recorder, one cache line. The writers define the numbers of kinds, types and
+// operators.
 struct Event {
   std::uint64_t time_ns = 0;
   std::uint64_t duration_ns = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t group = 0;  // The operation's key, spread out to avoid padding.
+  std::uint64_t group = 0;  // The operation's key, as separate fields to avoid padding.
   std::uint64_t number = 0;
   std::uint32_t source_rank = kNobody;
   std::uint32_t destination_rank = kNobody;
   std::uint32_t tag = 0;
   std::uint32_t party = kNobody;
   EventKind kind = EventKind::kNothing;
-  std::uint8_t operation = 0;  // all_reduce, ...
+  std::uint8_t operation = 0;  // An OperationKind.
   std::uint8_t data_type = 0;
   std::uint8_t reduce_operator = 0;
-  std::uint16_t step = 0;  // Of the plan: kSent, kReceived.
-  std::uint8_t code = 0;   // Of a failure.
+  std::uint16_t step = 0;  // kSent, kReceived: the plan's step.
+  std::uint8_t code = 0;   // kFailed: the failure's code.
   std::uint8_t plan = 0;   // kMatched: the plan between nodes.
 
   OperationKey name() const { return {group, number, source_rank, destination_rank, tag}; }
@@ -89,7 +88,7 @@ class EventRing {
     const std::uint64_t number = begun_.load(std::memory_order_relaxed);
     const auto words = std::bit_cast<Words>(event);
     Slot& slot = slots_[number & mask_];
-    if (number <= mask_) std::construct_at(&slot);  // In the first round.
+    if (number <= mask_) std::construct_at(&slot);
     begun_.store(number + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -98,8 +97,7 @@ class EventRing {
     written_.store(number + 1, std::memory_order_release);
   }
 
-  // Appends the newest events that are still there, at most `most`, oldest first, to `events`; none before
-  // number `first`.
+  // Appends the newest events to `events`, at most `most`, oldest first, and none before number `first`.
   void Copy(std::size_t most, std::uint64_t first, std::vector<Event>& events) const {
     const std::uint64_t written = written_.load(std::memory_order_acquire);
     const std::uint64_t size = mask_ + 1;

@@ -14,12 +14,12 @@ std::size_t FlightRecorder::EventsOf(TrackKind kind) const {
 
 std::uint64_t TrackCopy::since_ns() const {
   if (written <= events.size() || events.empty()) return 0;
-  std::uint64_t since = ~std::uint64_t{0};  // Events are in the order of their ends.
+  std::uint64_t since = ~std::uint64_t{0};  // Events are ordered by their ends, not their times.
   for (const Event& event : events) since = std::min(since, event.time_ns);
   return since;
 }
 
-// The track that was closed first, once enough are closed or there is no room for more.
+// Returns the track that was closed first, once enough are closed or there is no room for more.
 FlightRecorder::Track* FlightRecorder::TrackToReuse(TrackKind kind) {
   Track* oldest = nullptr;
   std::size_t closed = 0;
@@ -53,7 +53,7 @@ void FlightRecorder::CloseTrack(const EventRing* closed) {
   for (const auto& track : tracks_) {
     if (track->ring.get() != closed || !track->open) continue;
     track->open = false;
-    // One without an event has nothing to show, and goes first.
+    // A track without events is reused first.
     track->closed_at = closed->written() == track->first ? 0 : ++closings_;
   }
 }

@@ -1,17 +1,17 @@
-// The flight recorder: the last events of every thread that works on operations, always
-// on, and read while they are being written.
+// The flight recorder: the last events of every thread that works on operations. It is always on, and can
+// be read at any time.
 //
 //   loop ────▶ track (operations' lives) ─┐
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //
-// A track is a ring with one writer, and stays readable after it (README.md, Decisions). Names of
-// groups are kept apart, because events hold only numbers and groups end.
+// A track is a ring with one writer, and stays readable after the writer ends (README.md, Decisions). Group
+// names are stored separately, because events hold only numbers and groups end.
 //
-// Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
-// everything else from any, under a mutex that no writing ever takes.
-// Memory: tracks are allocated whole when they are added, kTracksMax at the most; a name
-// for each group there is, which the core bounds, and for the last kGroupsGoneNamed.
+// Owner: Daemon. Thread: one thread writes a track, without lock or allocation; everything else from any
+// thread, under a mutex that writers never take.
+// Memory: tracks are allocated when they are added, at most kTracksMax; a name for each open group, which the
+// core bounds, and for the last kGroupsGoneNamed.
 #pragma once
 
 #include <cstddef>
@@ -30,14 +30,14 @@ namespace mlxcomm::record {
 
 enum class TrackKind : std::uint8_t { kLoop, kRail, kWorker };
 
-// A group, with the names that readers of its events show.
+// The names that readers show for a group.
 struct GroupName {
   struct Node {
     std::uint32_t first_rank = 0;
     std::string name;
   };
   std::uint64_t id = 0;
-  std::string user;  // The job's user, who may read it.
+  std::string user;  // The job's owner, who may read its events.
   std::string job;
   std::string name;
   std::vector<Node> nodes;  // At most kNodesNamedMax.
@@ -46,11 +46,11 @@ struct GroupName {
 struct TrackCopy {
   TrackKind kind = TrackKind::kLoop;
   std::string name;
-  bool open = false;          // Its writer has not ended.
+  bool open = false;          // It still has a writer.
   std::uint64_t written = 0;  // Events since it was opened.
   std::vector<Event> events;  // Oldest first.
 
-  // The time since which nothing is missing; 0: the beginning.
+  // The time from which the track is complete; 0: from its beginning.
   std::uint64_t since_ns() const;
 };
 
@@ -64,23 +64,23 @@ class FlightRecorder {
   static constexpr std::size_t kGroupsGoneNamed = 256;
   static constexpr std::size_t kNodesNamedMax = 64;
 
-  // Keeps the last `loop_events` events of operations' lives, a power of two.
+  // `loop_events` is the size of the loop's track, a power of two.
   explicit FlightRecorder(std::string node, std::size_t loop_events = kLoopEvents)
       : node_(std::move(node)), loop_events_(loop_events) {}
 
-  // The track to which one thread writes from now on, until CloseTrack; nullptr: all places are taken, and no
-  // track of the kind has ended.
+  // Returns a track for one thread to write until CloseTrack; nullptr: all kTracksMax are in use, and no closed
+  // track of this kind can be reused.
   [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
   void CloseTrack(const EventRing* track);
 
-  const std::string& node() const { return node_; }  // The node that records.
+  const std::string& node() const { return node_; }
   std::size_t TrackCount(TrackKind kind) const;
-  // For each track of the kind its newest events, at most `most`.
+  // Copies the newest events of each track of the kind, at most `most` of each.
   std::vector<TrackCopy> Copy(TrackKind kind, std::size_t most) const;
 
-  void NameGroup(GroupName name);  // A second call for a group replaces its name.
+  void NameGroup(GroupName name);
   void CloseGroup(std::uint64_t id);
-  // Names of groups that have ended, oldest first, then those of all open ones.
+  // Names of closed groups, oldest first, then of all open groups.
   std::vector<GroupName> GroupNames() const;
 
  private:
@@ -88,8 +88,8 @@ class FlightRecorder {
     TrackKind kind = TrackKind::kLoop;
     std::string name;
     bool open = true;
-    std::uint64_t closed_at = 0;  // The number of its closing; 0: it has nothing to show.
-    std::uint64_t first = 0;      // Events before it belong to the ring's previous writer.
+    std::uint64_t closed_at = 0;  // Orders closed tracks; 0: it has no events.
+    std::uint64_t first = 0;      // Earlier events belong to the ring's previous writer.
     std::unique_ptr<EventRing> ring;
   };
   Track* TrackToReuse(TrackKind kind);

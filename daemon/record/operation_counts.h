@@ -1,11 +1,9 @@
-// How many operations of each kind and type have ended, how long they took, and how many bytes they had: the
-// figures for metrics.
+// Counts, durations and bytes of completed operations by kind and type, for metrics.
 //
-// One writer adds, without lock or allocation. Readers on any thread see each number whole, but perhaps not
-// all numbers of one operation together: a histogram's total is at worst one operation behind its buckets.
+// One writer adds, without lock or allocation. Readers see each number whole, but perhaps not all numbers of
+// one operation: a histogram's total is at most one operation behind its buckets.
 //
-// Owner: Daemon. Thread: Add() from the loop's; everything else from any. Memory: fixed,
-// 32 KiB.
+// Owner: Daemon. Thread: Add() from the loop's; everything else from any. Memory: fixed, 32 KiB.
 #pragma once
 
 #include <array>
@@ -17,10 +15,11 @@ namespace mlxcomm::record {
 
 class OperationCounts {
  public:
-  // The writers define the numbers of kinds and types; greater ones are not counted.
+  // The writers define the numbers of kinds and types; greater numbers are not counted.
   static constexpr std::size_t kKinds = 16;
   static constexpr std::size_t kTypes = 16;
-  // Upper bounds of the buckets, each four times the one before: 16 us to 67 s; a last one for the rest.
+  // Upper bounds of the buckets, each four times the previous one: 16 us to 67 s. Longer operations are in no
+  // bucket.
   static constexpr std::size_t kBuckets = 12;
   static constexpr std::uint64_t BoundNs(std::size_t bucket) {
     return std::uint64_t{16'000} << (2 * bucket);
@@ -29,9 +28,9 @@ class OperationCounts {
   struct Counts {
     std::uint64_t done = 0;
     std::uint64_t failed = 0;
-    std::uint64_t bytes = 0;                        // Passed by a rank here, if done.
-    std::uint64_t duration_ns = 0;                  // Sum over successful operations.
-    std::array<std::uint64_t, kBuckets> buckets{};  // Of successful operations; not cumulative.
+    std::uint64_t bytes = 0;  // Bytes, duration and buckets count successful operations only.
+    std::uint64_t duration_ns = 0;
+    std::array<std::uint64_t, kBuckets> buckets{};  // Not cumulative.
   };
 
   void Add(std::uint8_t kind, std::uint8_t type, bool failed, std::uint64_t bytes,
@@ -49,7 +48,7 @@ class OperationCounts {
     Increase(row.done, 1);
   }
 
-  // Successful operations, of which the writer has kept count elsewhere; `more.done` is not used.
+  // Adds successful operations that were counted elsewhere; `more.done` and `more.failed` are not used.
   void AddMany(std::size_t kind, std::size_t type, const Counts& more) {
     if (kind >= kKinds || type >= kTypes) return;
     Row& row = rows_[kind * kTypes + type];
@@ -85,7 +84,7 @@ class OperationCounts {
     std::array<Number, kBuckets> buckets{};
   };
 
-  // Plain stores: there is one writer.
+  // Plain stores are enough for one writer.
   static void Increase(Number& number, std::uint64_t by) {
     number.store(number.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
   }

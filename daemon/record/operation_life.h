@@ -1,7 +1,7 @@
-// Assembles events into the lives of operations, for readers of the record.
+// Assembles recorded events into one OperationLife for each operation.
 //
 //   called ─last rank here─▶ matched ─▶ first byte ─▶ last byte ─▶ done or failed
-//      ▲ heard: the first frame of each other node, any time before the last byte
+//      ▲ heard: the first frame from each other node, any time before the last byte
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,8 @@ struct OperationLife {
     std::uint64_t last_ns = 0;
     bool at_least = false;  // Older frames of the operation may be overwritten.
   };
-  // The last to come: a rank of this node, or another node, by a rank of it.
   struct Last {
-    bool elsewhere = false;
+    bool elsewhere = false;  // Another node, of which `rank` is a rank.
     std::uint32_t rank = kNobody;
   };
 
@@ -40,7 +39,7 @@ struct OperationLife {
   std::uint8_t code = 0;
   std::uint32_t root = 0;
   std::uint64_t bytes = 0;       // Passed by the first rank here.
-  std::vector<Party> submitted;  // In the order of their calls.
+  std::vector<Party> submitted;  // In call order.
   std::vector<Party> heard;
   std::uint64_t matched_ns = 0;  // 0, here and below: not reached.
   std::uint64_t first_byte_ns = 0;
@@ -52,16 +51,16 @@ struct OperationLife {
   std::vector<Carrier> carriers;
 
   std::uint64_t began_ns() const;  // The time of its first event.
-  // The last of the ranks and nodes that called or were heard, once it is done. Before that, or if it has
-  // failed, none: some may still be missing, for small data goes out without waiting.
+  // The last rank or node to call or be heard, once the operation is done. kNobody before that or after a
+  // failure: ranks may be missing then, because small data is sent without waiting.
   Last last() const;
 };
 
-// From one loop's events, oldest first; the lives are in the order of their first events. Operations that
-// began before the oldest event and have ended are left out.
+// Assembles the events of one loop, oldest first, in the order of each operation's first event. Leaves out
+// completed operations whose calls are no longer recorded.
 std::vector<OperationLife> LivesOf(std::span<const Event> events);
 
-// Adds how much of each operation each rail carried. Carrier::track is an index into `rails`.
+// Adds what each rail carried of each operation. Carrier::track is an index into `rails`.
 void AddCarriers(std::span<const TrackCopy> rails, std::vector<OperationLife>& lives);
 
 }  // namespace mlxcomm::record

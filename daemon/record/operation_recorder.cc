@@ -14,7 +14,7 @@ namespace {
 using record::Event;
 using record::EventKind;
 
-// The bytes that the rank passes to the others: all, or its block.
+// The bytes that the rank sends.
 std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
   const collective::Signature& signature = local.call.signature;
   std::uint64_t elements = signature.count;
@@ -29,7 +29,7 @@ std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
 
 }  // namespace
 
-// The id may have belonged to another operation whose group has ended.
+// The id may belong to a state of an operation whose group has ended.
 OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
   if (operation.id >= states_.size()) states_.resize(operation.id + 1);
   State& state = states_[operation.id];
@@ -103,7 +103,7 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
     event.duration_ns = state.traffic.sent_bytes;
     Write(event);
   }
-  // Also for an operation that only other nodes have called, so that it does not seem to wait.
+  // Also for an operation that only other nodes have called; it would seem to be waiting otherwise.
   if (state.called || !state.heard.empty()) {
     const bool failed = code != FailureCode::kNone;
     Event event = NewEvent(failed ? EventKind::kFailed : EventKind::kDone, state);
@@ -117,14 +117,13 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
   state.name = {};
 }
 
-// The words are a process's: numbers that nobody has are shown as such, times that cannot be are
-// left out.
+// A process wrote these values: invalid numbers are shown as they are, calls with invalid times are left out.
 void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> calls) {
   const std::uint64_t read_ns = clock_();
-  const bool can_be = std::ranges::all_of(calls, [read_ns](const MetCall& call) {
+  const bool valid = std::ranges::all_of(calls, [read_ns](const MetCall& call) {
     return call.ended_ns <= read_ns && call.began_ns <= call.ended_ns;
   });
-  if (calls.empty() || !can_be) return;
+  if (calls.empty() || !valid) return;
   State met;
   met.name = key;
   std::uint64_t last_began_ns = 0;
@@ -154,20 +153,20 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
                                       const Failure& verdict, const OperationKey& operation) {
   const std::uint64_t second = now_ns_ / 1'000'000'000;
   if (std::exchange(failures_second_, second) != second) failures_ = 0;
-  const std::uint32_t count = ++failures_;  // Within this second.
+  const std::uint32_t count = ++failures_;
   if (count > kLinesASecond) {
     if (count == kLinesASecond + 1) {
-      spdlog::error("more groups fail than are told here: mlxcommctl status lists them");
+      spdlog::error("too many failed groups to log: mlxcommctl status lists all of them");
     }
     return;
   }
   failures_reported_.push_back({group, name, verdict});
-  spdlog::error("group {} (id {}) has failed: {}: {} Last on this node: {}", name, group,
+  spdlog::error("group {} (id {}) failed: {}: {} Last operations on this node: {}", name, group,
                 FailureCodeName(verdict.code), verdict.message,
-                count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");
+                count <= kDumpsASecond ? Dump(group, operation) : "see mlxcommctl record");
 }
 
-// The failed operation and the two before it, or else the group's last three.
+// Describes the failed operation and the two before it, or the group's last three.
 std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& operation) const {
   constexpr std::size_t kLoopEventsRead = 4096;
   constexpr std::size_t kRailEventsRead = 512;

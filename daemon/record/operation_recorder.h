@@ -1,11 +1,11 @@
-// Writes the lives of operations into the loop's track of the flight recorder, and counts them when they end
-// (operation_counts.h). When a group fails it logs one line with the states of its last operations.
+// Records the events of operations in the loop's track of the flight recorder, and counts operations when they
+// end (operation_counts.h). When a group fails, it logs one line with the states of its last operations.
 //
-// An event costs one written cache line. An operation also costs one reading of the clock, when it ends; all
-// other events of a turn get the turn's time.
+// An event writes one cache line. Only the end of an operation reads the clock; all other events get the time
+// of the turn.
 //
-// Owner: Node. Thread: the node's. Memory: a state for each operation that is under way,
-// reused; a warm operation allocates nothing.
+// Owner: Node. Thread: the node's. Memory: a reused state for each operation in flight; a warm operation
+// allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace mlxcomm {
 
-// A rank's part of an operation that the ranks carried out by themselves, as the rank says.
+// A rank's part of an operation that ranks ran in shared memory, as the rank reports it.
 struct MetCall {
   std::uint32_t rank = 0;
   meeting::CallWords call;
@@ -35,7 +35,7 @@ struct MetCall {
 
 class OperationRecorder final : public collective::OperationObserver {
  public:
-  // `now_ns` is the time of the node's turn; `clock` reads the present time.
+  // `now_ns` is the time of the node's turn; `clock` reads the current time.
   OperationRecorder(record::FlightRecorder& recorder, record::OperationCounts& counts,
                     const std::uint64_t& now_ns, std::function<std::uint64_t()> clock)
       : recorder_(recorder),
@@ -55,14 +55,13 @@ class OperationRecorder final : public collective::OperationObserver {
   void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                      const OperationKey& operation) override;
 
-  // Operations that ranks carried out by themselves, seen later than they happened: one of them,
-  // and how many of a kind and type there were.
+  // Record a past operation that ranks ran in shared memory, and count such operations.
   void OnMet(const OperationKey& key, std::span<const MetCall> calls);
   void CountMet(std::size_t kind, std::size_t type, const record::OperationCounts::Counts& more) {
     counts_.AddMany(kind, type, more);
   }
 
-  // Groups that have failed since the last call; if there are very many, the first of each second.
+  // Groups that have failed since the last call, at most kLinesASecond a second.
   struct FailedGroup {
     std::uint64_t group = 0;
     std::string name;
@@ -71,20 +70,19 @@ class OperationRecorder final : public collective::OperationObserver {
   bool AnyFailed() const { return !failures_reported_.empty(); }
   std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_reported_, {}); }
 
-  // From now on the record's readers see the group's name and its nodes' names.
+  // Gives the record's readers the group's name and its nodes' names.
   void NameGroup(const collective::Group& group, const JobId& job);
-  // Its name is kept for a while.
   void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
 
  private:
-  // Many groups may fail at once, and the loop has other work.
+  // Many groups may fail at once, and must not block the loop.
   static constexpr std::uint32_t kDumpsASecond = 8;
   static constexpr std::uint32_t kLinesASecond = 32;
 
   struct State {
     OperationKey name;
     bool called = false;
-    std::uint64_t called_ns = 0;  // The first time, here and below.
+    std::uint64_t called_ns = 0;  // For the first call, as the next three.
     std::uint64_t bytes = 0;
     std::uint8_t kind = 0;
     std::uint8_t type = 0;
@@ -107,8 +105,8 @@ class OperationRecorder final : public collective::OperationObserver {
   record::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
-  std::uint32_t failures_ = 0;                  // In that second.
-  std::vector<FailedGroup> failures_reported_;  // At most kLinesASecond a second.
+  std::uint32_t failures_ = 0;  // In that second.
+  std::vector<FailedGroup> failures_reported_;
 };
 
 }  // namespace mlxcomm

@@ -46,14 +46,14 @@ void AppendLife(const OperationLife& life, std::span<const record::TrackCopy> ra
                   ", began ", Time(Since(now_ns, begin_ns)), " ago: ");
   AppendParties("called by", life.submitted, begin_ns, text);
   if (life.submitted.empty()) {
-    // An operation that has begun was called, though the ring may have lost the event.
+    // An operation that has begun was called, but the ring may have dropped the event.
     const bool begun = life.matched_ns != 0 || life.first_byte_ns != 0 || life.last_byte_ns != 0;
-    text += begun ? "called before the record begins" : "called by nobody here";
+    text += begun ? "called before the record begins" : "called by no rank here";
   }
   AppendParties(", heard from the node of", life.heard, begin_ns, text);
   AppendMoment("matched", life.matched_ns, begin_ns, text);
   AppendMoment("first byte", life.first_byte_ns, begin_ns, text);
-  AppendMoment(life.failed ? "moved last" : "last byte", life.last_byte_ns, begin_ns, text);
+  AppendMoment(life.failed ? "last moved" : "last byte", life.last_byte_ns, begin_ns, text);
   if (life.last_byte_ns != 0) {
     absl::StrAppend(&text, " (", life.sent_bytes, " B sent, ", life.received_bytes, " B received)");
   }
@@ -86,7 +86,7 @@ std::string DescribeCall(const OperationLife& life) {
 
 std::string StateOf(const OperationLife& life) {
   if (life.ended_ns != 0) return life.failed ? "failed" : "done";
-  // Small data goes out without waiting: if nothing else has happened, other ranks may be missing.
+  // Small data is sent without waiting, so a first byte alone does not mean that all ranks have called.
   if (life.first_byte_ns != 0 && !life.heard.empty()) return "moving";
   if (life.matched_ns != 0) return "matched";
   return life.submitted.empty() ? "early" : "called";

@@ -1,4 +1,4 @@
-// The flight recorder's content in words, for the log and for FlightRecordReply.
+// The flight recorder's contents as text, for the log and for FlightRecordReply.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ std::string DescribeCall(const record::OperationLife& life);
 // "early", "called", "matched", "moving", "done", "failed"
 std::string StateOf(const record::OperationLife& life);
 
-// One line, at most kDescribedBytesMax long, with times relative to the operation's first event: for the log
-// when a group has failed.
+// Describes the operations in one line of at most kDescribedBytesMax bytes, with times relative to each
+// operation's first event, for the log of a failed group.
 inline constexpr std::size_t kDescribedBytesMax = 2000;
 std::string DescribeLives(std::span<const record::OperationLife> lives,
                           std::span<const record::TrackCopy> rails, std::uint64_t now_ns);

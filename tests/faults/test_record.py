@@ -72,7 +72,7 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
     survivor.wait_for("raised")
     line = c.daemons[0].wait_for("has failed")
     assert "group job" in line and "RANK_LOST" in line and "rank 1" in line, line
-    assert "Last on this node: operation " in line and "called by rank " in line, line
+    assert "Last operations on this node: operation " in line and "called by rank " in line, line
     assert len(line) < 4000
     if nodes == 2:
         assert "carried" in line and "127.0.0.1" in line, line

@@ -185,7 +185,7 @@ TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
     io.poll();
     return rings();
   };
-  constexpr int kMost = Intake::kUnheardTurnsMax;
+  constexpr int kMost = Intake::kTurnsUndrainedMax;
   io.restart();
   EXPECT_FALSE(has_room_after(kMost - 1, false));
   EXPECT_TRUE(has_room_after(1, false));
@@ -234,7 +234,7 @@ TEST_F(IntakeTest, HearsOfAProcesssEndWithoutEverSleeping) {
   const auto busy = Connect();
   ASSERT_TRUE(leaves != nullptr && busy != nullptr);
   leaves->CloseDoorbell();
-  for (std::uint64_t turn = 0; turn <= Intake::kUnheardTurnsMax + 1; ++turn) {
+  for (std::uint64_t turn = 0; turn <= Intake::kTurnsUndrainedMax + 1; ++turn) {
     io.restart();
     io.poll();
     ASSERT_TRUE(busy->Submit(Sum(turn)));

@@ -38,11 +38,11 @@ TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
 TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 600).ok());
   ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 500),
-                "user ann has 600 bytes of arenas, and 500 more are beyond 1000",
+                "user ann has 600 bytes of arenas, and 500 more exceed 1000",
                 "arena_bytes_per_user_max");
   ASSERT_TRUE(limits.Admit(kBob, {"bob", true}, 900).ok());
   ExpectRefusal(limits.Admit(kBob, {"bob", true}, 100),
-                "1500 bytes of arenas, and 100 more are beyond 1500", "arena_bytes_all_max");
+                "1500 bytes of arenas, and 100 more exceed 1500", "arena_bytes_all_max");
   limits.Leave(limits.Of(kAnn));
   EXPECT_FALSE(limits.Admit(kBob, {"bob", true}, 100).ok());
   limits.Release(limits.Of(kAnn), 600, 0);
