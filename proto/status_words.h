@@ -1,5 +1,4 @@
-// The states of links and rails, and their reasons, in messages: the daemon's values as those of
-// diagnostics.proto, and these as words.
+// Converts transports, states and reasons of links to values of diagnostics.proto, and these to words.
 #pragma once
 
 #include <string>
@@ -27,7 +26,7 @@ inline v1::Transport::Value Reported(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 
-// nullptr: the node has none to that peer.
+// nullptr: the node has no link to that peer.
 inline v1::LinkStatus* FindLink(v1::NodeStatus& node, const std::string& peer_id) {
   for (v1::LinkStatus& link : *node.mutable_links()) {
     if (link.peer_id() == peer_id) return &link;
@@ -35,10 +34,10 @@ inline v1::LinkStatus* FindLink(v1::NodeStatus& node, const std::string& peer_id
   return nullptr;
 }
 
-// Between a node's name and the first digits of its id, in a status with other nodes of that name.
+// Separates a node's name from the first digits of its id if several nodes have that name.
 inline constexpr char kIdBehind = '~';
 inline constexpr std::size_t kIdDigits = 4;
-// "mac" of "mac~1a2b", where that is the node's id; empty: no other node has its name.
+// Returns "mac" for "mac~1a2b" if the node's id begins so; empty: no other node has its name.
 inline std::string SharedName(const std::string& name, const std::string& id) {
   const std::size_t behind = name.rfind(kIdBehind);
   const bool shared = behind != std::string::npos && name.size() - behind - 1 == kIdDigits &&
@@ -46,12 +45,11 @@ inline std::string SharedName(const std::string& name, const std::string& id) {
   return shared ? name.substr(0, behind) : "";
 }
 
-// Whether rails of that transport are made beside connections.
 inline bool IsBeside(v1::Transport::Value transport) {
   return IsBeside(static_cast<Transport>(transport));
 }
 
-// As --json has them: "up", "tcp". A copy, because releases of protobuf differ in what they return.
+// The words in --json: "up", "tcp". Copies, because releases of protobuf return different types.
 inline std::string WordOf(v1::LinkState::Value state) {
   return std::string(v1::LinkState::Value_Name(state));
 }
@@ -65,7 +63,7 @@ inline std::string WordOf(v1::Transport::Value transport) {
   return std::string(v1::Transport::Value_Name(transport));
 }
 
-// A circuit has ended: the cause lies at another node.
+// True if a circuit has ended, for a cause at another node.
 inline bool GoesThroughOthers(v1::LinkReason::Value reason) {
   return reason == v1::LinkReason::way_lost_link || reason == v1::LinkReason::way_ended;
 }

@@ -7,7 +7,8 @@
 //
 // An unknown process costs one socket and one small frame until the deadline. At most kHellosMax hellos are
 // open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the daemon's own user. At
-// most kAcceptsPerTurn connections are accepted before the next OnTurn(), so that a flood does not block the loop.
+// most kAcceptsPerTurn connections are accepted before the next OnTurn(), so that a flood does not block the
+// loop.
 //
 // Owner: Intake. Thread: the loop's; refused() from any. Memory: the open hellos. The io_context must not run
 // after the acceptor is destroyed.
@@ -65,8 +66,8 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  // Opening a session maps memory and makes descriptors, which delays payload. Sessions beyond this rate wait;
-  // beyond kSessionsWaitingMax they are refused. Root and the daemon's user are not limited.
+  // Opening a session maps memory and makes descriptors, which delays payload. Sessions beyond this rate
+  // wait; beyond kSessionsWaitingMax they are refused. Root and the daemon's user are not limited.
   static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
   static constexpr std::uint32_t kSessionsWaitingMax = 128;
 
@@ -79,8 +80,8 @@ class Acceptor {
         users_(io, options_.users, options_.lookup) {}
   ~Acceptor() { Stop(); }
 
-  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. `listen_socket`:
-  // handed over by the previous program.
+  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced.
+  // `listen_socket`: handed over by the previous program.
   absl::Status Listen(ListenSocket listen_socket = {});
   // Stops accepting and lets open hellos finish; new connections wait in the backlog until GoOn().
   void Rest();

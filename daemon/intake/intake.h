@@ -7,9 +7,9 @@
 //
 // README.md, Intake, describes the checks of shared memory.
 //
-// Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max + kToolsMax +
-// kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The io_context must not run after
-// the intake is destroyed.
+// Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max + kToolsMax
+// + kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The io_context must not run
+// after the intake is destroyed.
 #pragma once
 
 #include <atomic>
@@ -70,8 +70,9 @@ struct IntakeOptions {
   UserOptions users;
   // 0: three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
-  // For all together; `clients` is not used. 0: the arena bytes of clients_max clients, twice, because clients
-  // that have ended keep theirs for a moment; and the operations that clients_max clients can have in flight.
+  // For all together; `clients` is not used. 0: the arena bytes of clients_max clients, twice, because
+  // clients that have ended keep theirs for a moment; and the operations that clients_max clients can have
+  // in flight.
   Amounts all;
 };
 
@@ -104,8 +105,8 @@ class Intake final : private HelloListener {
   // doorbell shows that its process has exited.
   static constexpr std::uint32_t kTurnsUndrainedMax = 64;
 
-  // Listens on the socket (SocketFile). ALREADY_EXISTS: another daemon has it. `listen_socket`: handed over by
-  // the previous program.
+  // Listens on the socket (SocketFile). ALREADY_EXISTS: another daemon has it. `listen_socket`: handed over
+  // by the previous program.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener,
                                                         ListenSocket listen_socket = {});
@@ -124,12 +125,13 @@ class Intake final : private HelloListener {
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed);
 
-  // Treats an entry that the client wrote to its group's page like one from its queue. Nothing: it was refused,
-  // it ended the session, or the session no longer exists.
+  // Treats an entry that the client wrote to its group's page like one from its queue. Nothing: it was
+  // refused, it ended the session, or the session no longer exists.
   std::optional<Submission> TakeOver(SessionId session, const queue::SubmissionEntry& entry);
   // Answers a SubmissionPurpose::kClose: a completion without a ticket.
   void AnswerClose(SessionId session, std::uint64_t group);
-  // Passes a descriptor to the client over its doorbell. False: the doorbell is full, or the session has ended.
+  // Passes a descriptor to the client over its doorbell. False: the doorbell is full, or the session has
+  // ended.
   bool PassDescriptor(SessionId session, int descriptor);
   // Returns true if all sessions are open and their processes have the same uid.
   bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;

@@ -46,8 +46,9 @@ struct SessionIdentity {
   Peer peer;
 };
 
-// The connection of a process after its hello, with the pair of sockets between it and gRPC: process ─▶ relay
-// ─▶ grpc. The pair is made before the hello is answered, so a daemon without free descriptors can still refuse.
+// The connection of a process after its hello, with the pair of sockets between it and gRPC: process ─▶
+// relay ─▶ grpc. The pair is made before the hello is answered, so a daemon without free descriptors can
+// still refuse.
 struct ControlConnection {
   FileDescriptor process;  // Invalid until the hello is answered.
   FileDescriptor relay;    // The other end of `grpc`.

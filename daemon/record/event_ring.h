@@ -9,7 +9,8 @@
 //
 // README.md, EventRing, has the proof.
 //
-// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: fixed; pages are used once they are written.
+// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: fixed; pages are used once they are
+// written.
 #pragma once
 
 #include <array>

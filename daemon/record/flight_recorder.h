@@ -68,8 +68,8 @@ class FlightRecorder {
   explicit FlightRecorder(std::string node, std::size_t loop_events = kLoopEvents)
       : node_(std::move(node)), loop_events_(loop_events) {}
 
-  // Returns a track for one thread to write until CloseTrack; nullptr: all kTracksMax are in use, and no closed
-  // track of this kind can be reused.
+  // Returns a track for one thread to write until CloseTrack; nullptr: all kTracksMax are in use, and no
+  // closed track of this kind can be reused.
   [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
   void CloseTrack(const EventRing* track);
 

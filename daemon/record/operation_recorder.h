@@ -1,5 +1,6 @@
-// Records the events of operations in the loop's track of the flight recorder, and counts operations when they
-// end (operation_counts.h). When a group fails, it logs one line with the states of its last operations.
+// Records the events of operations in the loop's track of the flight recorder, and counts operations when
+// they end (operation_counts.h). When a group fails, it logs one line with the states of its last
+// operations.
 //
 // An event writes one cache line. Only the end of an operation reads the clock; all other events get the time
 // of the turn.

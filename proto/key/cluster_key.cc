@@ -19,7 +19,6 @@ constexpr std::string_view kSalt = "mlxcomm cluster key, version 1";
 
 ClusterKey ClusterKey::MakeRandom() {
   Bytes bytes;
-  // Without random numbers there is no key, and the program must not go on.
   if (RAND_priv_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
   ClusterKey key(bytes);
   OPENSSL_cleanse(bytes.data(), bytes.size());
@@ -31,7 +30,7 @@ DerivedKey::~DerivedKey() { OPENSSL_cleanse(data(), size()); }
 ClusterKey::~ClusterKey() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
 DerivedKey ClusterKey::Derive(std::string_view label, std::span<const std::uint8_t> context) const {
-  // The label ends with a zero, so that a label and its context never equal another label.
+  // The zero after the label keeps a label with a context different from every other label.
   std::vector<std::uint8_t> info(label.begin(), label.end());
   info.push_back(0);
   info.insert(info.end(), context.begin(), context.end());

@@ -1,14 +1,13 @@
-// The cluster's key: a machine that holds it belongs to the cluster. Everything that is proved or
-// encrypted uses a key derived from it, one for each purpose, so that the use of one reveals
-// nothing about the others or about the cluster's key.
+// The cluster's key: a machine that holds it belongs to the cluster. Each proof and cipher uses its own key
+// derived from it, so that the use of one reveals nothing about the others or about the cluster's key.
 //
 //   key ──HKDF-SHA256 (RFC 5869), label──▶ "proof"      HMACs of wire/hello.h
 //                                          "rail"       TLS between daemons
 //                                          "hello"      signed hellos of discovery
-//                                          "id"         a name for the key, no secret
+//                                          "id"         the key's id, which is not secret
 //
-// While the key is being changed, a cluster has two: the current one and the previous. Both are
-// accepted; the current one is used wherever the other side has it as well.
+// During a key rotation a cluster has two keys, the current one and the previous one. Both are accepted; the
+// current one is used if both sides have it.
 #pragma once
 
 #include <array>
@@ -22,17 +21,16 @@ namespace mlxcomm {
 
 inline constexpr std::size_t kClusterKeyBytes = 32;
 
-// For one purpose only.
 struct DerivedKey : std::array<std::uint8_t, 32> {
   DerivedKey() : array{} {}
   DerivedKey(const DerivedKey&) = default;
   DerivedKey& operator=(const DerivedKey&) = default;
   ~DerivedKey();
 };
-// The same on all machines that hold the key; reveals nothing about it.
+// The same on all machines with the key; reveals nothing about the key.
 using ClusterKeyId = std::array<std::uint8_t, 8>;
 
-// As status shows it to people: 16 hexadecimal digits.
+// 16 hexadecimal digits, as status shows it.
 std::string KeyIdText(const ClusterKeyId& id);
 
 class ClusterKey {
@@ -45,7 +43,7 @@ class ClusterKey {
   ClusterKey& operator=(const ClusterKey&) = default;
   ~ClusterKey();
 
-  // `context`: what the derived key is bound to, such as a connection's nonces.
+  // The derived key is bound to `context`, such as a connection's nonces.
   DerivedKey Derive(std::string_view label, std::span<const std::uint8_t> context = {}) const;
   ClusterKeyId id() const;
   std::string IdText() const { return KeyIdText(id()); }
@@ -59,10 +57,10 @@ class ClusterKey {
 
 struct ClusterKeys {
   ClusterKey current;
-  std::optional<ClusterKey> previous;  // Never the same as `current`.
-  std::string cluster;  // The name that came with the key; empty: it came without one.
+  std::optional<ClusterKey> previous;  // Different from `current`.
+  std::string cluster;                 // The cluster's name; empty: none is stored with the key.
 
-  // nullptr: neither has this id.
+  // nullptr: no key has this id.
   const ClusterKey* Find(const ClusterKeyId& id) const;
   friend bool operator==(const ClusterKeys&, const ClusterKeys&) = default;
 };

@@ -26,7 +26,7 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 using Coded = std::array<std::uint8_t, kCodedBytes>;
 
-// Wiped in every case when its scope ends.
+// Clears bytes at the end of a scope.
 class Wiped {
  public:
   explicit Wiped(std::span<std::uint8_t> bytes) : bytes_(bytes) {}
@@ -67,7 +67,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// The characters, five bits each, without separators.
+// Decodes the characters, five bits each, and skips separators.
 absl::StatusOr<Coded> FromCharacters(std::string_view text) {
   Coded coded{};
   std::size_t bits = 0;
@@ -76,7 +76,7 @@ absl::StatusOr<Coded> FromCharacters(std::string_view text) {
     const int value = ValueOf(c);
     if (value < 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the key's code has a character that no code has, as number ", bits / 5 + 1,
+          absl::StrCat("the key's code has an invalid character at position ", bits / 5 + 1,
                        " (hyphens not counted)"));
     }
     for (int bit = 4; bit >= 0; --bit, ++bits) {
@@ -129,7 +129,7 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
   const std::string_view name =
       colon == std::string_view::npos ? std::string_view() : text.substr(0, colon);
   if (colon != std::string_view::npos && !IsClusterName(name)) {
-    return absl::InvalidArgumentError("what stands before the colon is no name of a cluster");
+    return absl::InvalidArgumentError("the text before the colon is not a valid cluster name");
   }
   absl::StatusOr<Coded> coded =
       FromCharacters(colon == std::string_view::npos ? text : text.substr(colon + 1));
@@ -139,7 +139,7 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
   const auto checksum = Checksum(name, bytes);
   if (!std::equal(checksum.begin(), checksum.end(), coded->begin() + kClusterKeyBytes)) {
     return absl::InvalidArgumentError(
-        "the key's checksum does not fit: a character of the code, or the name before it, is "
+        "the key's checksum does not match: a character of the code, or the name before it, is "
         "wrong");
   }
   return NamedKey{std::string(name), ClusterKey(bytes)};

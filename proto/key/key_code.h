@@ -1,14 +1,13 @@
-// The cluster's key as people carry it from one machine to the next: letters and digits that are
-// hard to confuse, with a checksum that reveals typing errors.
+// The cluster's key as text for people to copy between machines: letters and digits that are hard to confuse,
+// with a checksum against typing errors.
 //
-//   [NAME:]XXXX-XXXX-...    14 groups of 4 of Crockford's base 32: 256 bits of key, 24 of
-//                           SHA-256(name, key). Small letters, spaces and missing hyphens
-//                           are accepted; O reads as 0, I and L as 1.
+//   [NAME:]XXXX-XXXX-...    14 groups of 4 characters of Crockford's base 32: 256 bits of key, 24 of
+//                           SHA-256(name, key). Lower case, spaces and missing hyphens are accepted;
+//                           O reads as 0, I and L as 1.
 //
-// 64 hexadecimal digits, the form of older key files, are accepted as well; they have no name and
-// no checksum.
+// 64 hexadecimal digits, as in older key files, are accepted as well, without name and checksum.
 //
-// Thread: any. Memory: strings, which the callers should not keep.
+// Thread: any. Memory: strings, which callers should not keep.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +26,15 @@ struct NamedKey {
 };
 
 std::string WriteKeyCode(const NamedKey& key);
-// INVALID_ARGUMENT: what is wrong with it; never the code itself.
+// INVALID_ARGUMENT: the message never contains the code.
 absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code);
 
-// Where `text` has the room, nothing in it moves: no copy of a key stays behind.
+// Reserve space in `text` first: growing it would leave copies of the key in memory.
 void AppendHex(const ClusterKey& key, std::string& text);
-// False: these are not two hexadecimal digits for each byte.
+// False: `text` is not two hexadecimal digits for each byte.
 bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes);
 
-// What a cluster may be called: 1 to 63 bytes of UTF-8 without control characters, and no
-// space at the ends.
+// A cluster's name is 1 to 63 bytes of UTF-8 without control characters, and no space at the ends.
 bool IsClusterName(std::string_view name);
 
 }  // namespace mlxcomm

@@ -24,7 +24,7 @@ constexpr char kClusterWord[] = "cluster ";
 constexpr std::size_t kClusterWordBytes = sizeof kClusterWord - 1;
 constexpr std::size_t kFileBytesMax = 4096;
 
-// A path quoted for a shell.
+// Quotes a path for a shell.
 std::string Quoted(const std::string& path) {
   const bool plain =
       path.find_first_not_of(
@@ -47,11 +47,11 @@ absl::Status CheckIsPrivate(int file, const std::string& path) {
   if (::fstat(file, &facts) != 0) return Refused(path, std::strerror(errno));
   if (!S_ISREG(facts.st_mode)) return Refused(path, "expected a regular file of this user");
   if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {
-    return Refused(path, "it is another user's; expected a regular file of this user: sudo chown ",
-                   ::geteuid(), " ", Quoted(path));
+    return Refused(path, "it belongs to another user; fix it with: sudo chown ", ::geteuid(), " ",
+                   Quoted(path));
   }
   if ((facts.st_mode & 077) != 0) {
-    return Refused(path, "others may read or write it; fix it with: chmod 600 ", Quoted(path));
+    return Refused(path, "other users may read or write it; fix it with: chmod 600 ", Quoted(path));
   }
   return absl::OkStatus();
 }
@@ -60,8 +60,8 @@ absl::StatusOr<ClusterKeys> Parse(const std::string& text, const std::string& pa
   std::string cluster;
   std::vector<ClusterKey> keys;
   constexpr char kExpected[] =
-      "expected 64 hexadecimal digits, and none or one line of them more (mlxcommctl cluster "
-      "create makes such a file)";
+      "expected one or two lines of 64 hexadecimal digits (mlxcommctl cluster create makes such a "
+      "file)";
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
@@ -109,7 +109,7 @@ absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
   if (!file.valid() && errno == ENOENT) {
     return absl::NotFoundError(absl::StrCat(
         "key_file ", path, ": ", std::strerror(errno),
-        " (mlxcommctl cluster create makes one, cluster join takes that of another machine)"));
+        " (mlxcommctl cluster create makes one, cluster join copies another machine's)"));
   }
   if (!file.valid()) return Refused(path, std::strerror(errno));
   if (absl::Status status = CheckIsPrivate(file.get(), path); !status.ok()) return status;
@@ -132,7 +132,7 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
   ::umask(before);
   if (error) return Refused(path, "cannot be made: ", error.message());
   std::string text = keys.cluster.empty() ? "" : absl::StrCat(kClusterWord, keys.cluster, "\n");
-  // Room for both keys: a string that grows would leave copies of them behind.
+  // Reserve space for both keys: growing the string would leave copies of them in memory.
   text.reserve(text.size() + 2 * (2 * keys.current.bytes().size() + 1));
   AppendHex(keys.current, text);
   text.push_back('\n');
@@ -146,7 +146,7 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
   OPENSSL_cleanse(text.data(), text.size());
   if (written) return absl::OkStatus();
   if (is_new && why == EEXIST)
-    return absl::AlreadyExistsError(absl::StrCat("there is a key in ", path));
+    return absl::AlreadyExistsError(absl::StrCat(path, " already has a key"));
   return Refused(path, "cannot be written: ", std::strerror(why));
 }
 

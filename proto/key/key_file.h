@@ -1,13 +1,11 @@
-// The file that holds the cluster's key on each machine: the daemon reads it, mlxcommctl creates
-// and changes it.
+// The file with the cluster's key on each machine: the daemon reads it, mlxcommctl creates and changes it.
 //
-//   cluster NAME        where the key came with a name
+//   cluster NAME        optional
 //   64 hex digits       the current key
-//   64 hex digits       the previous one, while the key is being changed
+//   64 hex digits       the previous key, during a rotation
 //
-// `openssl rand -hex 32` makes a key as well. Only the file's owner may read or write it, because a
-// machine that holds the key is a node. It is written under another name and then renamed, so that
-// a reader never finds half of it.
+// `openssl rand -hex 32` makes a key as well. Only the file's owner may read or write it. It is written under
+// another name and then renamed, so that a reader never sees a partial file.
 #pragma once
 
 #include <string>
@@ -18,20 +16,20 @@
 
 namespace mlxcomm {
 
-// Where a daemon and mlxcommctl look by default: /etc/mlxcommd/key for root, else
-// $XDG_CONFIG_HOME/mlxcommd/key or ~/.config/mlxcommd/key. Empty: there is no such place.
+// The default path: /etc/mlxcommd/key for root, $XDG_CONFIG_HOME/mlxcommd/key or ~/.config/mlxcommd/key for
+// other users. Empty: none of these variables is set.
 std::string DefaultKeyFile();
 
-// The same for a user whose environment has these; either may be nullptr.
+// Same, for these values of XDG_CONFIG_HOME and HOME, which may be nullptr.
 std::string KeyFilePlace(bool is_root, const char* config_home, const char* home);
 
-// NOT_FOUND: there is none. INVALID_ARGUMENT: others can read it, it belongs to another user, or it
-// holds no key; the message has the command that repairs it.
+// NOT_FOUND: no such file. INVALID_ARGUMENT: other users can read it, it belongs to another user, or it is
+// not a key file; the message has the command that fixes it.
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path);
 
 enum class KeyFileMode : bool { kOnlyNew, kReplace };
-// The file gets mode 0600, and missing folders are made (0700). ALREADY_EXISTS: it must be new, and
-// is not.
+// Writes the file with mode 0600, and makes missing folders with 0700. ALREADY_EXISTS: the file exists, with
+// kOnlyNew.
 absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyFileMode mode);
 
 }  // namespace mlxcomm

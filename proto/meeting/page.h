@@ -1,14 +1,13 @@
-// The memory in which the ranks of a group that all lie on one node carry out small operations by
-// themselves, byte by byte.
+// The layout of a group's page: the shared memory in which ranks on one node run small operations without
+// their daemon.
 //
 //   [PageHeader] [RankArea of rank 0] [RankArea of rank 1] ... [cells of rank 0] [cells of rank 1] ...
 //
-// README.md says who may write what. What stands in a page is what some rank wrote there, so
-// everybody copies it and checks the copy. The daemon writes `turn`, `announced`, `adopted` and the
-// header.
+// Any rank may write anything to a page, so every reader copies what it reads and checks the copy. README.md
+// lists the writers. The daemon writes `turn`, `announced`, `adopted_plus_one` and the header.
 //
-// Owner: the daemon's DirectGroups makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
-// offsets only, never pointers; pages of it exist once they have been touched.
+// Owner: the daemon's DirectGroups makes it. Thread: see rank_side.h and supervisor_side.h. Memory: offsets
+// only, never pointers; the system allocates it on first use.
 #pragma once
 
 #include <atomic>
@@ -21,26 +20,26 @@
 namespace mlxcomm::meeting {
 
 inline constexpr std::uint64_t kPageMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-// Higher with every change of what lies where: ranks of one job may have different releases.
+// Changes with the layout, because ranks of one job may run different releases.
 inline constexpr std::uint32_t kPageVersion = 2;
-// A cache line, or two that are fetched together; Apple's are 128 bytes long.
+// A cache line (128 bytes on Apple's processors), or two that are fetched together.
 inline constexpr std::size_t kLine = 128;
-// At most that many operations of a rank may be under way; the next one goes to the daemon.
+// The most operations of a rank in flight; the next one goes to the daemon.
 inline constexpr std::uint32_t kGenerations = 8;
 inline constexpr std::size_t kInlineBytes = 104;
-// The largest contribution of a rank. Larger ones would be copied once more than by the daemon.
+// The largest contribution of a rank. The daemon copies larger ones once less.
 inline constexpr std::size_t kCellBytes = std::size_t{64} * 1024;
 inline constexpr std::uint32_t kRanksMax = 64;
 inline constexpr std::size_t kRecords = 128;
 
-// What all ranks must call alike, as it is compared. Never both zero.
+// The part of a call that must be equal on all ranks. Never all zero.
 struct CallWords {
   static constexpr int kCheckAt = 40;  // Counts on a page are far smaller.
 
   std::uint64_t what = 0;
   std::uint64_t count_and_check = 0;
 
-  // What WordsOf was given; a process may have written any number.
+  // WordsOf's arguments; a process may have written invalid ones.
   constexpr std::uint32_t root() const { return static_cast<std::uint32_t>(what >> 32); }
   constexpr OperationKind kind() const { return static_cast<OperationKind>(what >> 16 & 0xff); }
   constexpr DataType type() const { return static_cast<DataType>(what >> 8 & 0xff); }
@@ -51,7 +50,7 @@ struct CallWords {
 
   friend bool operator==(const CallWords&, const CallWords&) = default;
 };
-// In place of a call: the rank has called an operation that goes to the daemon.
+// Replaces the call if the rank's operation goes to the daemon.
 inline constexpr CallWords kByDaemon{~std::uint64_t{0}, ~std::uint64_t{0}};
 
 constexpr CallWords WordsOf(OperationKind kind, DataType type, ReduceOperator op,
@@ -61,19 +60,20 @@ constexpr CallWords WordsOf(OperationKind kind, DataType type, ReduceOperator op
           count | std::uint64_t{check} << CallWords::kCheckAt};
 }
 
-// How many collectives a rank has called, and where the next one goes. One word, so that the daemon
-// can stop a rank between two calls.
+// The destination of a rank's next collective.
 enum class TurnMode : std::uint8_t {
-  kOpen = 0,       // To the page.
-  kClosed = 1,     // To the daemon.
-  kReopening = 2,  // To the daemon, but from PageHeader::reopens_at on to the page.
+  kOpen = 0,       // The page.
+  kClosed = 1,     // The daemon.
+  kReopening = 2,  // The daemon; from PageHeader::reopens_at on the page.
 };
+// The number of collectives a rank has called, and the mode: one word, so that the daemon can stop a rank
+// between two calls.
 struct Turn {
   static constexpr std::uint64_t kOpenings = 1 << 14;
 
   std::uint64_t called = 0;
   TurnMode mode = TurnMode::kClosed;
-  // Which one it is, modulo kOpenings: what a rank has read in one must not hold in the next.
+  // Counts openings modulo kOpenings, so that a rank's word from an earlier opening never matches.
   std::uint64_t opening = 0;
 
   constexpr std::uint64_t word() const {
@@ -85,13 +85,13 @@ struct Turn {
   }
 };
 
-// One operation of one rank, for the other ranks: in its first line also what a small one brings.
+// A rank's operation, for the other ranks, with a small contribution inline.
 struct alignas(kLine) Slot {
-  // The number of the operation whose contribution lies here, plus one, twice; the lowest bit
-  // means nothing and is turned to wake those who sleep on it.
+  // (The operation's number plus one) times two. Flipping the lowest bit, which has no meaning, wakes
+  // sleepers.
   std::atomic<std::uint64_t> announced;
   CallWords call;
-  // If it brings more, the first one says in which of the rank's cells it lies.
+  // For a larger contribution, the first byte is the index of the rank's cell that holds it.
   std::byte inline_bytes[kInlineBytes];
 };
 static_assert(sizeof(Slot) == kLine);
@@ -101,20 +101,20 @@ constexpr bool Announces(std::uint64_t word, std::uint64_t number) {
   return (word & ~std::uint64_t{1}) == AnnouncedWord(number);
 }
 
-// The same operation, for its rank and the daemon.
+// The same operation, for the daemon.
 struct alignas(kLine) Offer {
-  // As it would be submitted. Valid if `number_plus_one` names the operation.
+  // The submission for the daemon. Valid if `number_plus_one` is the operation's.
   queue::SubmissionEntry entry;
-  std::atomic<std::uint64_t> called_ns;  // By the system's monotonic clock.
+  std::atomic<std::uint64_t> called_ns;  // The system's monotonic clock.
   std::atomic<std::uint64_t> number_plus_one;
-  // Daemon: the number, plus one, of the operation that it has taken over from here.
+  // Set by the daemon when it takes over the operation.
   std::atomic<std::uint64_t> adopted_plus_one;
-  // Not 0: another rank sleeps until this slot is announced again.
+  // Not 0: another rank sleeps until this rank announces an operation in this slot.
   std::atomic<std::uint32_t> sleepers;
 };
 static_assert(sizeof(Offer) == kLine);
 
-// An operation that has ended on the page, for status, record and metrics.
+// A rank's completed operation on the page, for status, record and metrics.
 struct alignas(64) MetRecord {
   std::uint64_t number_plus_one;
   std::uint64_t began_ns;  // The system's monotonic clock.
@@ -124,29 +124,29 @@ struct alignas(64) MetRecord {
 };
 static_assert(sizeof(MetRecord) == 64);
 
-// Operations of one kind and type that have ended on the page, for metrics.
 inline constexpr std::size_t kTallyBuckets = 12;
 inline constexpr std::size_t kTalliesASide = 16;
-// The longest duration that counts in the bucket; the last one has the rest.
+// The longest duration that counts in the bucket; the last bucket has all longer ones.
 constexpr std::uint64_t TallyBoundNs(std::size_t bucket) {
   return std::uint64_t{16'000} << (2 * bucket);
 }
+// Completed operations of one kind and type on the page, for metrics.
 struct alignas(kLine) MetTally {
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> duration_ns;
-  std::atomic<std::uint64_t> buckets[kTallyBuckets];  // As record::OperationCounts has them.
+  std::atomic<std::uint64_t> buckets[kTallyBuckets];  // Same as in record::OperationCounts.
 };
 static_assert(sizeof(MetTally) == kLine);
 
 struct alignas(kLine) RankArea {
   alignas(kLine) std::atomic<std::uint64_t> turn;
-  // Of all operations that this rank called on the page, those below it have ended here.
+  // All operations below this number that the rank called on the page have ended on this rank.
   std::atomic<std::uint64_t> done;
-  std::atomic<std::uint64_t> met;    // Operations that ended on the page: how many there were,
+  std::atomic<std::uint64_t> met;    // The number of operations that ended on the page.
   std::atomic<std::uint32_t> ready;  // 1: the rank has mapped the page.
   Slot slots[kGenerations];
   Offer offers[kGenerations];
-  MetRecord records[kRecords];                     // The n-th of them lies at n % kRecords.
+  MetRecord records[kRecords];                     // The n-th record is at n % kRecords.
   MetTally tallies[kTalliesASide][kTalliesASide];  // By kind and type.
 };
 
@@ -189,7 +189,7 @@ class PageView {
   std::byte* cell(std::uint32_t rank, std::size_t index) const {
     return base_ + CellsOffset(ranks_) + (std::size_t{rank} * kGenerations + index) * kCellBytes;
   }
-  // Where the contribution of that many bytes lies, of a rank that has announced the operation.
+  // The contribution of a rank that has announced the operation; `bytes` is its size.
   std::byte* contribution(std::uint32_t rank, std::uint64_t number, std::uint64_t bytes) const {
     std::byte* const inside = slot(rank, number).inline_bytes;
     return bytes <= kInlineBytes

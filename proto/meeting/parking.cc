@@ -19,7 +19,7 @@ namespace {
 static_assert(sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t) &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The lower half comes first: all processors that are supported are little-endian.
+// The lower half comes first, because all supported processors are little-endian.
 [[maybe_unused]] std::uint32_t* LowerHalf(std::atomic<std::uint64_t>& word) {
   return reinterpret_cast<std::uint32_t*>(&word);
 }
@@ -46,8 +46,9 @@ void WakeAll(std::atomic<std::uint64_t>& word) {
 namespace {
 
 // <os/os_sync_wait_on_address.h>; older SDKs do not have it.
-constexpr std::uint32_t kShared = 1;     // OS_SYNC_WAIT_ON_ADDRESS_SHARED, and of the wake.
-constexpr std::uint32_t kMachTime = 32;  // OS_CLOCK_MACH_ABSOLUTE_TIME: nanoseconds of it.
+constexpr std::uint32_t kShared =
+    1;  // OS_SYNC_WAIT_ON_ADDRESS_SHARED, OS_SYNC_WAKE_BY_ADDRESS_SHARED
+constexpr std::uint32_t kMachTime = 32;  // OS_CLOCK_MACH_ABSOLUTE_TIME, in nanoseconds.
 
 using WaitFunction = int (*)(void*, std::uint64_t, std::size_t, std::uint32_t, std::uint32_t,
                              std::uint64_t);

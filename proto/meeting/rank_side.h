@@ -1,14 +1,14 @@
-// What a rank does with its group's page: it calls operations there, sees who has called them too,
-// and ends them.
+// A rank's operations on its group's page.
 //
-//   Call ─kPage──▶ announced ─Look─▶ kMet: combine what the others have brought, then End
+//   Call ─kPage──▶ announced ─Look─▶ kMet: combine the ranks' contributions, then End
 //     │                        ├──▶ kWaits: look again, or Sleep
-//     │                        ├──▶ kDiffers, or it waits for long: ask the daemon to close the page
-//     │                        └──▶ kAdopted: the daemon carries it out; its completion comes
-//     └─kDaemon, kDaemonCloses──▶ to be submitted with its number
+//     │                        ├──▶ kDiffers, or a long wait: ask the daemon to close the page
+//     │                        └──▶ kAdopted: the daemon runs it and sends a completion
+//     └─kDaemon, kDaemonCloses──▶ submit it to the daemon with its number
 //
-// Owner: a process that takes part. Thread: one at a time; but Look and Sleep, of an operation that
-// has not ended, from any. Memory: a view of the page.
+// Owner: the rank's process. Thread: one at a time; Look and Sleep from any, for an operation that has not
+// ended.
+// Memory: a view of the page.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace mlxcomm::meeting {
 
 struct Contribution {
   CallWords call;
-  bool may_meet = false;  // False: the daemon has to carry it out, whatever the page says.
+  bool may_meet = false;  // False: only the daemon can run it.
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;  // Up to kCellBytes.
   std::uint64_t called_ns = 0;
@@ -31,12 +31,12 @@ struct Contribution {
 enum class Way : std::uint8_t {
   kPage,
   kDaemon,
-  kDaemonCloses,  // As kDaemon, but other ranks may have called it on the page.
+  kDaemonCloses,  // The daemon must close the page, where other ranks may have called it.
 };
 
 struct Called {
   Way way = Way::kDaemon;
-  std::uint64_t number = 0;  // Of this operation among the rank's collectives.
+  std::uint64_t number = 0;  // The operation's number among the rank's collectives.
 };
 
 enum class Progress : std::uint8_t { kMet, kWaits, kDiffers, kAdopted };
@@ -44,7 +44,7 @@ enum class Progress : std::uint8_t { kMet, kWaits, kDiffers, kAdopted };
 template <typename Steps = SystemSteps>
 class RankSide {
  public:
-  // The rank has called `called` collectives already, all by the daemon.
+  // The rank has already called `called` collectives through the daemon.
   RankSide(PageView page, std::uint32_t rank, std::uint64_t called)
       : page_(page), rank_(rank), called_(called), done_(called), all_done_(called) {
     RankArea& own = page_.area(rank_);
@@ -56,7 +56,7 @@ class RankSide {
   const PageView& page() const { return page_; }
   std::uint32_t rank() const { return rank_; }
 
-  // `entry` is what the daemon gets if it has to take the operation over.
+  // `entry` is the submission for the daemon if it takes the operation over.
   Called Call(const Contribution& brings, const queue::SubmissionEntry& entry) {
     RankArea& own = page_.area(rank_);
     std::uint64_t word = Steps::Load(own.turn);
@@ -84,7 +84,7 @@ class RankSide {
     }
   }
 
-  // `rank` is where to go on: 0 at first; the ranks below it have called the operation alike.
+  // `rank` is the next rank to check, at first 0; it is advanced past ranks that have made the same call.
   Progress Look(std::uint64_t number, const CallWords& call, std::uint32_t& rank) const {
     for (; rank < page_.ranks(); ++rank) {
       if (rank == rank_) continue;
@@ -111,19 +111,18 @@ class RankSide {
 
   bool HasRoom() { return IsFree(called_); }
 
-  // The operation has ended for this rank: it needs no contribution any more. To end it again does
-  // nothing.
+  // Ends the operation for this rank, which needs no contribution any more. May be called twice.
   void End(std::uint64_t number) {
     std::uint64_t& plus_one = under_way_plus_one_[PageView::IndexOf(number)];
     if (plus_one != number + 1) return;
     plus_one = 0;
     StoreDone();
-    // The others have read what lies there from their caches: it is fetched back before it is written.
+    // Fetches the next slot back from the caches of the other ranks before it is written.
     __builtin_prefetch(&page_.slot(rank_, number + 1), 1);
   }
-  // An operation that went to the daemon, which has refused it, so that it does not count. False, and
-  // nothing happens, if the rank has called another one since. Its number goes to the daemon once
-  // more: it may have been announced, and others would take what is not there yet for the new call.
+  // Takes back an operation that the daemon has refused. False, without effect, if the rank has called
+  // another one since. The next call gets the same number and goes to the daemon: the number may have been
+  // announced, and other ranks would use a contribution that is not there yet.
   bool TakeBack(std::uint64_t number) {
     std::atomic<std::uint64_t>& turn = page_.area(rank_).turn;
     std::uint64_t word = Steps::Load(turn);
@@ -148,7 +147,7 @@ class RankSide {
     return Steps::Load(page_.offer(rank_, number).adopted_plus_one) == number + 1;
   }
 
-  // Nobody needs what lies in its slot: the operation kGenerations before it has ended everywhere.
+  // True if the slot is unused: the operation kGenerations before has ended on all ranks.
   bool IsFree(std::uint64_t number) {
     if (number >= done_ + kGenerations) return false;
     if (number >= all_done_ + kGenerations) ReadOthersDone();
@@ -159,12 +158,12 @@ class RankSide {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       if (rank != rank_) least = std::min(least, Steps::Load(page_.area(rank).done));
     }
-    // Never less, though a call that is taken back makes one less: its number is not the page's any more.
+    // Never decreases; a call that is taken back decreases `done`, but its number no longer uses the page.
     all_done_ = std::max(all_done_, least);
   }
 
-  // A cell in which no rank reads any more. There is one, if the operation's slot is free. The first
-  // ones are taken again and again, so that large contributions stay in the caches.
+  // Returns a cell that no rank reads; there is one if the operation's slot is free. The first cells are
+  // reused first, so that large contributions stay in the caches.
   std::size_t FreeCell(std::uint64_t bytes) {
     std::size_t cell = FirstFreeCell();
     if (cell < kNearCells || bytes < kWorthToLook) return cell;
@@ -191,7 +190,7 @@ class RankSide {
     Steps::Copy(to, brings.data, brings.bytes);
   }
 
-  // After an attempt to call it on the page that came too late, the offer must not stay.
+  // Removes the offer of a failed attempt to call on the page.
   void WriteOffer(std::uint64_t number, bool meets, std::uint64_t called_ns,
                   const queue::SubmissionEntry& entry) {
     Offer& offer = page_.offer(rank_, number);
@@ -208,7 +207,7 @@ class RankSide {
     Steps::Exchange(page_.slot(rank_, number).announced, AnnouncedWord(number));
     std::atomic<std::uint32_t>& sleepers = page_.offer(rank_, number).sleepers;
     if (Steps::LoadInOrder(sleepers) == 0) return;
-    // Should it die or stand still in between, the daemon wakes them.
+    // If this rank dies or stops here, the daemon wakes the sleepers.
     Steps::Wake(page_.slot(rank_, number).announced);
     Steps::Exchange(sleepers, std::uint32_t{0});
   }
@@ -221,23 +220,23 @@ class RankSide {
     Steps::Store(page_.area(rank_).done, done_);
   }
 
-  // While one rank reads the one, the other is written.
+  // One cell is written while ranks read the other.
   static constexpr std::size_t kNearCells = 2;
-  // Smaller contributions lie in the caches wherever they are.
+  // Smaller contributions stay in the caches in any cell.
   static constexpr std::uint64_t kWorthToLook = 4096;
 
   PageView page_;
   std::uint32_t rank_;
   std::uint64_t called_ = 0;
   std::uint64_t met_ = 0;
-  std::uint64_t taken_back_below_ = 0;  // Operations below it go to the daemon.
-  std::uint64_t done_;                  // As in the page.
-  std::uint64_t all_done_;              // What the others' `done` were at least, when last read.
-  // By slot: the number, plus one, of the operation that has been called and has not ended.
+  std::uint64_t taken_back_below_ = 0;  // Operations below this number go to the daemon.
+  std::uint64_t done_;                  // Same as in the page.
+  std::uint64_t all_done_;              // The least `done` of the other ranks when last read.
+  // By slot: the number, plus one, of the operation in flight.
   std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
-  // By cell: once all ranks have ended the operations below it, nobody reads there.
+  // By cell: unused once all ranks have ended the operations below this number.
   std::array<std::uint64_t, kGenerations> cell_needed_below_{};
-  std::size_t cell_ = 0;  // Of the call that is being made.
+  std::size_t cell_ = 0;  // The current call's.
 };
 
 }  // namespace mlxcomm::meeting

@@ -1,5 +1,5 @@
-// The accesses to a page's words, in one place: processes make them on memory, and the explorer of
-// tests/unit/proto/meeting takes each as a step before which any other party may make its own.
+// The accesses to a page's words, so that the explorer in tests/unit/proto/meeting can replace them and try
+// every order of all parties' accesses.
 //
 // Owner: the two sides of a page. Thread: any. Memory: the caller's.
 #pragma once
@@ -22,7 +22,7 @@ struct SystemSteps {
   static void Store(std::atomic<Word>& word, Word value) {
     word.store(value, std::memory_order_release);
   }
-  // Sequentially consistent: what comes after it is not seen before it.
+  // Sequentially consistent.
   template <typename Word>
   static Word Exchange(std::atomic<Word>& word, Word value) {
     return word.exchange(value, std::memory_order_seq_cst);
@@ -31,7 +31,7 @@ struct SystemSteps {
   static Word LoadInOrder(const std::atomic<Word>& word) {
     return word.load(std::memory_order_seq_cst);
   }
-  // What has been copied before it is not read after it.
+  // Earlier copies are complete before the load.
   template <typename Word>
   static Word LoadAfterCopies(const std::atomic<Word>& word) {
     std::atomic_thread_fence(std::memory_order_acquire);

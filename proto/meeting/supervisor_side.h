@@ -1,10 +1,10 @@
-// What the daemon does with a group's page: it opens it, closes it, and takes over what the ranks
-// called there and cannot end by themselves.
+// The daemon's side of a group's page: opens it, closes it, and takes over operations that the ranks cannot
+// end.
 //
 //   closed ──Reopen (all ranks have mapped it)──▶ open ──Close──▶ closed
 //
-// README.md says which operations are met when it is closed, and which are adopted. A rank may write
-// anything at any time: what is copied here is bounded.
+// README.md describes which operations are met and which are adopted when the page is closed. A rank may
+// write anything at any time: what is copied here is bounded.
 //
 // Owner: DirectGroups. Thread: one. Memory: a view of the page; a little for each rank.
 #pragma once
@@ -22,13 +22,13 @@ struct Adopted {
   std::uint64_t number = 0;
   std::uint32_t rank = 0;
   std::uint64_t called_ns = 0;
-  queue::SubmissionEntry entry{};  // As the rank wrote it.
+  queue::SubmissionEntry entry{};  // Unchecked.
 };
 
 template <typename Steps = SystemSteps>
 class SupervisorSide {
  public:
-  // Over memory that is all zeros.
+  // The page must be zeroed memory.
   SupervisorSide(PageView page, std::uint64_t group) : page_(page), taken_(page.ranks()) {
     PageHeader& header = page_.header();
     header.magic = kPageMagic;
@@ -42,14 +42,14 @@ class SupervisorSide {
 
   bool open() const { return open_; }
   bool IsReady(std::uint32_t rank) const { return Steps::Load(page_.area(rank).ready) != 0; }
-  // How many collectives the rank has called, of one that is ready.
+  // The number of collectives that a ready rank has called.
   std::uint64_t CalledBy(std::uint32_t rank) const {
     return Turn::Of(Steps::Load(page_.area(rank).turn)).called;
   }
-  // Of these, how many ended on the page.
+  // The number of these that ended on the page.
   std::uint64_t MetBy(std::uint32_t rank) const { return Steps::Load(page_.area(rank).met); }
 
-  // Whether some rank has called an operation before that time which not all have called since.
+  // True if a rank called an operation before `before_ns` that other ranks have not called yet.
   bool HasWaitedSince(std::uint64_t before_ns) const {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       const RankArea& area = page_.area(rank);
@@ -64,7 +64,7 @@ class SupervisorSide {
     return false;
   }
 
-  // Ranks go to the page from the operation after the next one on. False: not now.
+  // Opens the page from the operation after the next one on. False: it is open, or a rank is not ready.
   bool Reopen() {
     if (open_) return false;
     std::uint64_t most = 0;
@@ -76,14 +76,13 @@ class SupervisorSide {
     open_ = true;
     opening_ = (opening_ + 1) % Turn::kOpenings;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
-      // A rank that has gone past it meanwhile would not be met there: the page is closed when
-      // somebody waits.
+      // If a rank has passed reopens_at meanwhile, the others wait for it, and the page is closed again.
       SetMode(rank, TurnMode::kReopening);
     }
     return true;
   }
 
-  // Whether nothing that was called before the last Close is still to be ended.
+  // True if all operations that were called before the last Close have ended.
   bool AllHaveEnded() const {
     for (std::uint32_t rank = 0; rank < called_.size(); ++rank) {
       if (Steps::Load(page_.area(rank).done) < called_[rank]) return false;
@@ -91,7 +90,7 @@ class SupervisorSide {
     return true;
   }
 
-  // Appends to `adopted`, in order of number and rank.
+  // Closes the page, and appends the adopted operations ordered by number and rank.
   void Close(std::vector<Adopted>& adopted) {
     if (!open_) return;
     open_ = false;
@@ -108,8 +107,8 @@ class SupervisorSide {
     WakeSleepers();
   }
 
-  // Calls visit(rank, record) for operations that ended on the page since the last time; of many,
-  // for the last ones. Returns how many were left out.
+  // Calls visit(rank, record) for the last operations that ended on the page since the last call, and
+  // returns the number of skipped ones.
   template <typename Visitor>
   std::uint64_t TakeRecords(Visitor visit) {
     std::uint64_t left_out = 0;
@@ -118,7 +117,7 @@ class SupervisorSide {
       const std::uint64_t met = Steps::Load(area.met);
       std::uint64_t& taken = taken_[rank];
       if (met <= taken) continue;
-      // The oldest may be overwritten while it is read.
+      // The oldest records may be overwritten while they are read.
       const std::uint64_t kept = std::min<std::uint64_t>(met - taken, kRecords - kRecords / 4);
       left_out += met - taken - kept;
       for (std::uint64_t at = met - kept; at < met; ++at) {
@@ -136,12 +135,12 @@ class SupervisorSide {
   }
 
  private:
-  // The first one that a rank may not have begun to call, and one more.
+  // The first operation that no rank can be calling yet, and one more.
   static constexpr std::uint64_t kCallsBeforeReopening = 2;
-  // Only a rank that cheats changes its turn more often than this meanwhile.
+  // Only a hostile rank changes its turn this often during SetMode().
   static constexpr int kAttempts = 1024;
 
-  // Returns how many operations the rank has called.
+  // Returns the number of operations that the rank has called.
   std::uint64_t SetMode(std::uint32_t rank, TurnMode mode) {
     std::atomic<std::uint64_t>& turn = page_.area(rank).turn;
     std::uint64_t word = Steps::Load(turn);
@@ -160,7 +159,6 @@ class SupervisorSide {
     }
     return true;
   }
-  // The number of the operation that lies in a slot of the rank, called on the page.
   bool HasCalled(std::uint32_t rank, std::uint64_t number) const {
     return number < called_[rank] &&
            Steps::Load(page_.offer(rank, number).number_plus_one) == number + 1;
@@ -194,16 +192,16 @@ class SupervisorSide {
       }
       Adopted taken{number, rank, Steps::Load(offer.called_ns), {}};
       Steps::Copy(&taken.entry, &offer.entry, sizeof taken.entry);
-      // All had called it alike, if the rank has ended it meanwhile. Then others may have begun to
-      // write their next operation where this one lay.
+      // If the rank has ended the operation meanwhile, all ranks had made the same call, and may already have
+      // overwritten their slots.
       if (number < Steps::LoadAfterCopies(area.done)) continue;
-      // In order: who does not see it, and sleeps, is seen by WakeSleepers.
+      // Sequentially consistent: WakeSleepers() sees a rank that sleeps without seeing this store.
       Steps::Exchange(offer.adopted_plus_one, plus_one);
       adopted.push_back(taken);
     }
   }
 
-  // A rank may have died after its call, or be slow, before it announced it.
+  // A rank may have died or stopped between its call and the announcement.
   void AnnounceForAll(std::uint64_t number) {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       std::atomic<std::uint64_t>& announced = page_.slot(rank, number).announced;
@@ -213,14 +211,14 @@ class SupervisorSide {
     }
   }
 
-  // Their words change, so that those who are about to sleep do not.
+  // Changes the words, so that ranks that are about to sleep do not.
   void WakeSleepers() {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       for (std::uint32_t index = 0; index < kGenerations; ++index) {
         if (Steps::LoadInOrder(page_.area(rank).offers[index].sleepers) == 0) continue;
         std::atomic<std::uint64_t>& announced = page_.area(rank).slots[index].announced;
         std::uint64_t word = Steps::Load(announced);
-        // Should it fail, its rank has just announced an operation, and wakes them.
+        // If this fails, the rank has just announced an operation, and wakes the sleepers.
         Steps::CompareExchange(announced, word, word ^ 1);
         Steps::Exchange(page_.area(rank).offers[index].sleepers, std::uint32_t{0});
         Steps::Wake(announced);

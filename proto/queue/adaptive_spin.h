@@ -1,12 +1,11 @@
-// How long a waiter spins before it sleeps, learnt from how soon the last answers came.
+// Decides how long a waiting thread spins before it sleeps, based on its last waits.
 //
-//   nothing to do ─LookAgain─▶ true: look ─▶ true: look ─▶ false: sleep ─▶ ...
+//   nothing found ─LookAgain─▶ true: poll ─▶ true: poll ─▶ false: sleep ─▶ ...
 //                                  '──────── Found ◀────────────'
 //
-// Waking a sleeper costs ten times as much as reaching a thread that spins, but spinning in vain
-// takes a core from other work. So a waiter spins only where a good part of its last waits were
-// short, at most `most_ns`, and then not much longer than those were; otherwise for `least_ns`. See
-// ../README.md, AdaptiveSpin.
+// Waking a sleeping thread takes ten times as long as reaching a spinning one, but useless spinning takes a
+// core from other work. So a thread spins only if many of its last waits were short (at most `most_ns`), and
+// then not much longer than these; otherwise for `least_ns`. See ../README.md, AdaptiveSpin.
 //
 // Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once
@@ -21,7 +20,7 @@ namespace mlxcomm::queue {
 struct SpinLimits {
   std::uint64_t least_ns = 0;
   std::uint64_t most_ns = 0;
-  bool gives_way = false;  // Cores are scarce: other threads need this one.
+  bool gives_way = false;  // Yield between polls, because cores are scarce.
 };
 
 class AdaptiveSpin {
@@ -30,8 +29,8 @@ class AdaptiveSpin {
 
   static constexpr std::uint64_t kSoonNs = 10'000;
 
-  // Nothing was found at now_ns. True: look again at once; false: sleep. `is_soon`: the answer is
-  // expected within some microseconds.
+  // Call it when nothing was found at now_ns. True: poll again at once; false: sleep. `is_soon`: something is
+  // expected within microseconds.
   bool LookAgain(std::uint64_t now_ns, bool is_soon = false) {
     if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
     if (looking_ && now_ns - looked_ns_ > limits_.most_ns) Learn(UINT64_MAX);
@@ -43,7 +42,7 @@ class AdaptiveSpin {
     }
     return looking_;
   }
-  // Something was found, after any number of looks and sleeps.
+  // Call it when something was found, after any number of polls and sleeps.
   void Found(std::uint64_t now_ns) {
     looking_ = false;
     if (idle_since_ns_ == 0) return;
@@ -51,10 +50,9 @@ class AdaptiveSpin {
     idle_since_ns_ = 0;
   }
 
-  // For one of several waiters for the same source. `arrived` counts what came for any of them,
-  // because an entry that another waiter took was worth spinning for, too: a waiter that slept
-  // until its own came would have to be woken each time, perhaps too late. True: something came
-  // since the last call.
+  // For several waiters on one source; returns true if something has arrived since the last call. `arrived`
+  // counts arrivals for any of them: spinning was worthwhile even if another waiter took the entry, because a
+  // sleeping waiter would have to be woken each time.
   bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
     if (arrived == arrived_) return false;
     arrived_ = arrived;
@@ -62,7 +60,7 @@ class AdaptiveSpin {
     return true;
   }
 
-  // For waiters that keep the time themselves.
+  // For callers that measure the time themselves.
   std::uint64_t budget_ns() const {
     if (short_share_ < kWorthwhile) return limits_.least_ns;
     return std::min(limits_.most_ns, limits_.least_ns + 4 * short_ns_);
@@ -73,7 +71,6 @@ class AdaptiveSpin {
     short_share_ = short_share_ - short_share_ / 8 + (is_short ? kAlways / 8 : 0);
     if (is_short) short_ns_ = short_ns_ - short_ns_ / 8 + waited_ns / 8;
   }
-  // Between two looks.
   static void Pause(const SpinLimits& limits) {
     if (limits.gives_way) {
       ::sched_yield();
@@ -94,9 +91,9 @@ class AdaptiveSpin {
   static constexpr std::uint32_t kWorthwhile = kAlways / 4;
 
   SpinLimits limits_;
-  // Means over the last waits; the newest count most.
+  // Moving averages: the share of short waits, and their length.
   std::uint32_t short_share_ = kAlways;
-  std::uint64_t short_ns_ = limits_.most_ns / 4;  // Of the short ones.
+  std::uint64_t short_ns_ = limits_.most_ns / 4;
   std::uint64_t idle_since_ns_ = 0;
   std::uint64_t looked_ns_ = 0;
   std::uint64_t arrived_ = 0;

@@ -24,7 +24,6 @@ constexpr int kCloseOnExec = MSG_CMSG_CLOEXEC;
 constexpr int kCloseOnExec = 0;  // macOS: set by fcntl after receipt.
 #endif
 
-// Waits until the socket is ready. False at the deadline.
 bool Await(int socket, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -76,7 +75,7 @@ bool SendWithDescriptors(int socket, const void* data, std::size_t bytes, const 
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    if (sent == 0 && count > 0) {  // The descriptors ride on the first byte.
+    if (sent == 0 && count > 0) {  // The first byte carries the descriptors.
       const std::size_t payload = static_cast<std::size_t>(count) * sizeof(int);
       message.msg_control = control;
       message.msg_controllen = static_cast<decltype(message.msg_controllen)>(CMSG_SPACE(payload));

@@ -29,7 +29,7 @@ Failure Unavailable(const std::string& path, const std::string& why) {
   return {FailureCode::kUnavailable, kNoRank, "no mlxcommd at " + path + ": " + why};
 }
 
-// When to give up: at the deadline, or when the caller wants it.
+// Ends a wait at the deadline, or when the caller interrupts it.
 class Patience {
  public:
   Patience(std::uint64_t timeout_ns, const std::function<bool()>& interrupted)
@@ -59,8 +59,7 @@ class Patience {
 
 int OpenSocket() {
 #if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK)
-  // With SOCK_CLOEXEC: another thread may fork and exec meanwhile, and its child must not hold the
-  // connection.
+  // With SOCK_CLOEXEC, because another thread may fork and exec at any time.
   const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return -1;
 #else
@@ -79,9 +78,8 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Non-blocking, because a daemon that is being stopped accepts nobody: its backlog fills up, and a
-// blocking connect would wait for ever. macOS refuses then, just as where nobody listens;
-// IsPresent finds out whether a daemon is there. The socket stays non-blocking.
+// Returns a non-blocking socket. A blocking connect would wait forever once a stopping daemon's backlog is
+// full. macOS refuses the connection then, as if no process listened; IsPresent() tells the cases apart.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -103,7 +101,7 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
     if (!transient || patience.over()) break;
     std::this_thread::sleep_for(kPause);
     if (!refused) continue;
-    ::close(connection);  // Not every system connects one that was refused.
+    ::close(connection);  // Not every system can connect a refused socket again.
     connection = OpenSocket();
   }
   if (connection < 0) return -1;
@@ -113,10 +111,10 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
   return -1;
 }
 
-// What the kernel reports for all users that a user namespace does not map (user_namespaces(7)).
+// The kernel's uid for all users that a user namespace does not map (user_namespaces(7)).
 constexpr uid_t kOverflowUser = 65534;
 
-// False: it stands for many users as well, whom this process's user namespace does not map.
+// False: the uid stands for all users that this process's user namespace does not map.
 bool IsOneUser(uid_t user) {
   if (user != kOverflowUser) return true;
   std::ifstream map("/proc/self/uid_map");
@@ -126,53 +124,52 @@ bool IsOneUser(uid_t user) {
   return mapped >= std::numeric_limits<std::uint32_t>::max();
 }
 
-// Whom a process believes: its own user, and root but for the socket that is the user's alone.
-bool IsBelieved(uid_t user, bool is_private) {
+// A process trusts its own user, and root except at the user's private socket.
+bool IsTrusted(uid_t user, bool is_private) {
   if (user == ::geteuid()) return IsOneUser(user);
   return user == 0 && !is_private;
 }
 
-// `what` ends with the user who is not believed.
-Failure Disbelieved(const std::string& what, uid_t user, const char* not_by,
-                    const std::string& socket_path, bool is_private) {
+// `what` ends with "user ".
+Failure Untrusted(const std::string& what, uid_t user, const char* not_by,
+                  const std::string& socket_path, bool is_private) {
   return {FailureCode::kPermissionDenied, kNoRank,
           what + std::to_string(user) + ", not " + not_by + " user " + std::to_string(::geteuid()) +
               (is_private ? "" : " or root") +
               ": that user could read and change what this process sends. " +
               (is_private ? "Have " + FolderOf(socket_path) +
                                 " removed, or set XDG_RUNTIME_DIR to a folder of your own"
-                          : "Have root run it as a service (mlxcommctl service install)") +
+                          : "Run it as root's service (mlxcommctl service install)") +
               (user == kOverflowUser
-                   ? ". (In a user namespace this may be anybody outside, who cannot be told apart)"
+                   ? ". (In a user namespace, this uid stands for all users outside of it)"
                    : "")};
 }
 
 Failure CheckListener(const std::string& path, bool is_private, int connection) {
   const std::optional<PeerCredentials> listener = FindPeer(connection);
   if (!listener) {
-    return Unavailable(path,
-                       std::string("who listens there is not known: ") + std::strerror(errno));
+    return Unavailable(path, std::string("cannot identify its user: ") + std::strerror(errno));
   }
-  if (IsBelieved(listener->uid, is_private)) return {};
-  return Disbelieved("mlxcommd at " + path + " is run by user ", listener->uid, "by", path,
-                     is_private);
+  if (IsTrusted(listener->uid, is_private)) return {};
+  return Untrusted("mlxcommd at " + path + " is run by user ", listener->uid, "by", path,
+                   is_private);
 }
 
-// Who owns a link may have it lead elsewhere.
+// Checks a symbolic link and its target: the owner of either could change where it leads.
 Failure CheckOwner(const std::string& file, const char* is_what, const std::string& socket_path,
                    bool is_private) {
   struct stat facts{};
   for (const auto look : {::lstat, ::stat}) {
-    if (look(file.c_str(), &facts) != 0) return {};  // To connect will fail, and say why.
-    if (IsBelieved(facts.st_uid, is_private)) continue;
-    return Disbelieved(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path,
-                       is_private);
+    if (look(file.c_str(), &facts) != 0) return {};  // Connecting will report the error.
+    if (IsTrusted(facts.st_uid, is_private)) continue;
+    return Untrusted(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path,
+                     is_private);
   }
   return {};
 }
 
-// Says hello and takes the answer. A daemon with too much to do refuses without reading, so after a
-// failed send the answer is read all the same.
+// Sends the hello and receives the answer, even if the send fails: an overloaded daemon refuses without
+// reading.
 bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& dialed) {
   if (!SendWithDescriptors(dialed.connection, &hello, sizeof hello, nullptr, 0,
                            patience.left_ns()) &&
@@ -191,7 +188,7 @@ bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& 
                                 patience.left_ns());
 }
 
-// A daemon may be there where the time ran out; after any other error there is none.
+// After a timeout a daemon may be running; after other errors there is none.
 Failure NotReached(const std::string& path, int error, const char* meanwhile) {
   if (error == ECANCELED) {
     return {FailureCode::kCancelled, kNoRank, "interrupted while waiting for mlxcommd at " + path};
@@ -211,15 +208,15 @@ void CloseAll(Dialed& dialed) {
   dialed = Dialed{};
 }
 
-// The message of a refusal, whatever bytes the other side put there.
+// The message may lack its terminating NUL.
 std::string MessageOf(const DaemonHello& hello) {
   const char* const end = std::find(std::begin(hello.message), std::end(hello.message), '\0');
   return {std::begin(hello.message), end};
 }
 
-// macOS: TMPDIR differs between a login, sudo, cron and launchd, so that ranks of one user would
-// look for their daemon in different places; this folder is the account's. The one for temporary
-// files (_CS_DARWIN_USER_TEMP_DIR) is cleared of files that were not used for three days.
+// On macOS, TMPDIR differs between a login, sudo, cron and launchd, but a user's ranks must find the same
+// daemon. So this returns the account's cache folder; macOS deletes unused files in _CS_DARWIN_USER_TEMP_DIR
+// after three days.
 std::string UserFolder() {
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
   char folder[1024] = {};
@@ -259,7 +256,7 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
 
 Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
   struct stat facts{};
-  // Without a service every process goes on to its private daemon, whatever that folder is.
+  // Without a service, processes use a private daemon, and this folder does not matter.
   if (socket_path == kServiceSocket && ::lstat(socket_path.c_str(), &facts) != 0) return {};
   const std::string folder = FolderOf(socket_path);
   Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path, is_private);
@@ -267,14 +264,13 @@ Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
   if (::stat(folder.c_str(), &facts) != 0) return {};
   if (is_private && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return {FailureCode::kPermissionDenied, kNoRank,
-            folder + " is not a folder of this user alone: chmod go-w " + folder};
+            folder + " must be writable by this user only: chmod go-w " + folder};
   }
-  // Not the group: a new folder may well be writable for its user's own one.
+  // The group may write: a new folder may be writable for its user's own group.
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return {FailureCode::kPermissionDenied, kNoRank,
             folder + ", mlxcommd's folder, of user " + std::to_string(facts.st_uid) +
-                ", may be written to by other users, who could put a socket of their own there: "
-                "chmod o-w " +
+                ", is writable by other users, who could put another socket there: chmod o-w " +
                 folder};
   }
   return CheckOwner(socket_path, ", mlxcommd's socket,", socket_path, is_private);
@@ -282,8 +278,7 @@ Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
 
 std::string PresenceFile(const std::string& socket_path) { return socket_path + ".running"; }
 
-// A shared lock, so that processes that look at the same time do not take each other for the
-// daemon.
+// Tries a shared lock, so that processes that check at the same time do not take each other for the daemon.
 bool IsPresent(const std::string& socket_path) {
   const int file =
       ::open(PresenceFile(socket_path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -314,7 +309,7 @@ Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t are
   const DaemonHello answer = dialed.hello;
   if (answer.magic != kDaemonHelloMagic) {
     CloseAll(dialed);
-    return Unavailable(socket_path, "what listens there is not mlxcommd");
+    return Unavailable(socket_path, "another program listens there");
   }
   if (answer.version != kHelloVersion) {
     CloseAll(dialed);
@@ -332,7 +327,7 @@ Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t are
   const int expected = role == ProcessRole::kClient ? kClientDescriptors : kToolDescriptors;
   if (dialed.descriptor_count != expected) {
     CloseAll(dialed);
-    return Unavailable(socket_path, "it sent a hello without its descriptors");
+    return Unavailable(socket_path, "its hello lacks descriptors");
   }
   return {};
 }

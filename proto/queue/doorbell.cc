@@ -39,8 +39,8 @@ void RingDoorbell(int doorbell) {
 
 namespace {
 
-// One read each time: a side that writes faster than we read must not hold us here. Bytes that are
-// left make the descriptor readable again.
+// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the descriptor
+// readable.
 template <typename Receive>
 DoorbellState DrainBy(Receive receive) {
   char bytes[4096];
@@ -56,7 +56,7 @@ DoorbellState DrainBy(Receive receive) {
 
 }  // namespace
 
-// Descriptors are the system's to close.
+// The system closes descriptors that are not received.
 DoorbellState DrainDoorbell(int doorbell) {
   return DrainBy([doorbell](char* bytes, std::size_t most) {
     return ::recv(doorbell, bytes, most, MSG_DONTWAIT);

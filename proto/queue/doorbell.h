@@ -1,10 +1,8 @@
-// One end of the stream socket pair between a client and its daemon: a byte wakes the other side's
-// sleeping consumer, end-of-file shows that the other side is dead, which no eventfd could show.
+// One end of the stream socket pair between a client and its daemon: a byte wakes the other side's sleeping
+// consumer, and end-of-file shows that the other side is dead, which an eventfd cannot show. The bytes mean
+// nothing, so a full socket buffer does not matter.
 //
-// Bytes carry nothing, so a full socket buffer needs no second ring: the consumer is being woken
-// already.
-//
-// Owner: the owner of the descriptor; these are functions on it. Thread: any.
+// Owner: the descriptor's owner. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +16,11 @@ void RingDoorbell(int doorbell);
 
 enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 
-// Takes the bytes that are there, up to a bound, without waiting.
+// Reads available bytes, up to a bound, without waiting.
 DoorbellState DrainDoorbell(int doorbell);
-// As DrainDoorbell; a descriptor that came with a byte (hello.h) is the caller's then, -1: none did.
+// Same; the caller then owns a descriptor that was sent with a byte (-1: none).
 DoorbellState DrainDoorbell(int doorbell, int& descriptor);
-// Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither.
-// Returns early, also kSilent, when a signal comes in.
+// Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither, or a signal has arrived.
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns);
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor);
 

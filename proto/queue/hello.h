@@ -4,11 +4,11 @@
 //   process                                daemon
 //   ClientHello ─────────────────────────▶ peer credentials, limits
 //            ◀───────────────────────────── DaemonHello + descriptors (SCM_RIGHTS)
-//   from here on the very same connection speaks gRPC
+//   from here on the same connection speaks gRPC
 //
-// Sizes are fixed, so that neither side can swallow a byte of what follows. A training process (role
-// kClient) gets three descriptors, in this order: arena, queue, doorbell. A tool (role kTool) gets one: a
-// doorbell that is never rung; end-of-file on it shows the daemon's death in the same way.
+// The sizes are fixed, so that neither side reads a byte of gRPC. A training process (kClient) gets three
+// descriptors, in this order: arena, queue, doorbell. A tool (kTool) gets only a doorbell, which never rings;
+// end-of-file on it shows that the daemon is dead.
 #pragma once
 
 #include <array>
@@ -26,32 +26,31 @@ inline constexpr std::uint32_t kHelloVersion = 2;
 inline constexpr int kClientDescriptors = 3;
 inline constexpr int kToolDescriptors = 1;
 inline constexpr std::size_t kTokenBytes = 16;
-// gRPC metadata key under which each call repeats the session's token.
+// The gRPC metadata key for the session's token in each call.
 inline constexpr char kTokenMetadataKey[] = "mlxcomm-session-bin";
 
-// kLauncher is a tool for which a private daemon stays: it asks how the job went.
+// A private daemon keeps running for a kLauncher, a tool that asks for the job's result.
 enum class ProcessRole : std::uint32_t { kClient = 1, kTool = 2, kLauncher = 3 };
 
 struct ClientHello {
   std::uint64_t magic;
   std::uint32_t version;
   ProcessRole role;
-  std::uint64_t arena_bytes;  // Wanted; 0 = the daemon's default. Of the others 0.
+  std::uint64_t arena_bytes;  // A kClient's request; 0 = the daemon's default.
   std::uint64_t reserved;     // Zero.
 };
 static_assert(sizeof(ClientHello) == 32 && std::is_trivially_copyable_v<ClientHello>);
 
 struct DaemonHello {
   std::uint64_t magic;
-  std::uint32_t version;     // The daemon's, also when it refuses.
+  std::uint32_t version;     // The daemon's, even in a refusal.
   FailureCode failure_code;  // 0: accepted.
-  // The side named for this node; kAuto: none was named.
-  Scheduling scheduling;
+  Scheduling scheduling;     // As configured for this node.
   std::uint8_t reserved[2];
-  std::uint64_t arena_bytes;  // Granted; at most what was wanted.
+  std::uint64_t arena_bytes;  // Granted; at most the request.
   std::array<std::uint8_t, kTokenBytes> token;
-  char message[208];                    // The reason for a refusal, and what to do; NUL-terminated.
-  std::uint64_t rendezvous_timeout_ns;  // For attaches that name none; 0: it does not say.
+  char message[208];                    // The reason for a refusal, and the remedy; NUL-terminated.
+  std::uint64_t rendezvous_timeout_ns;  // The default for attaches; 0: not sent.
 };
 static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);
 

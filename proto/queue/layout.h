@@ -1,15 +1,14 @@
-// The shared memory between one client and its daemon, byte by byte.
+// The layout of the shared memory between a client and its daemon.
 //
 //   queue segment:  [QueueHeader][submission entries ...][completion entries ...]
-//   arena segment:  the client's buffers; the client alone decides what lies where
+//   arena segment:  the client's buffers, laid out by the client
 //
-// The daemon makes both segments and hands them over in the hello (hello.h), so neither side has to
-// trust the other about their size. Entries are plain values in fixed 64-byte-aligned slots. The
-// reader of a slot copies it once, checks the copy, and uses only the copy: the other side may
-// write to the memory at any time.
+// The daemon makes both segments and passes them in the hello (hello.h), so neither side has to trust the
+// other for their size. Entries are plain values in fixed 64-byte-aligned slots. The reader copies a slot
+// once, and checks and uses only the copy, because the other side may write to the memory at any time.
 //
-// Owner: the daemon's session makes it, both map it. Thread: see ring.h.
-// Memory: offsets only, never pointers.
+// Owner: the daemon's session makes it, both map it. Thread: see ring.h. Memory: offsets only, never
+// pointers.
 #pragma once
 
 #include <atomic>
@@ -28,32 +27,32 @@ inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
 
-// What a submission asks for, of a group whose ranks meet on a page (proto/meeting/page.h).
+// Requests besides kOperate are for groups whose ranks meet on a page (proto/meeting/page.h).
 enum class SubmissionPurpose : std::uint8_t {
   kOperate = 0,
-  kOperateAndClose = 1,  // As kOperate, but other ranks may have called the operation on the page.
-  kClose = 2,  // Of the other fields only the group counts. Its completion has the ticket 0.
+  kOperateAndClose = 1,  // Other ranks may have called the operation on the page.
+  kClose = 2,            // Uses only `group`. Its completion has the ticket 0.
 };
 
-// One operation, as submitted by one rank. These fields alone determine what it reads and writes
+// One rank's part of an operation. The fields determine what it reads and writes
 // (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
-  std::uint64_t ticket;         // The client's name for it; comes back in the completion.
-  std::uint64_t group;          // From AttachReply, SplitReply or ShrinkReply.
-  std::uint64_t input_offset;   // Bytes from the arena's start; 0 where unused.
-  std::uint64_t output_offset;  // As input_offset.
-  std::uint64_t count;          // Elements. all_gather_v, all_to_all_v: where in the arena
-                                // their table of counts (uint64) begins, in bytes.
-  std::uint64_t timeout_ns;     // From when the daemon reads it; 0 = the daemon's default.
+  std::uint64_t ticket;         // The client's number for it, returned in the completion.
+  std::uint64_t group;          // From AttachReply or GroupReply.
+  std::uint64_t input_offset;   // Bytes from the arena's start; 0 if unused.
+  std::uint64_t output_offset;  // Same.
+  std::uint64_t count;          // Elements. all_gather_v, all_to_all_v: the offset in the arena of
+                                // their table of counts (uint64), in bytes.
+  std::uint64_t timeout_ns;     // Starts when the daemon reads the entry; 0 = the daemon's default.
   std::uint32_t peer_rank;      // send: destination; recv: source; a root; otherwise 0.
-  // send and recv: their tag; collectives: how many the rank has called before, the lower half.
+  // send and recv: their tag; collectives: the lower half of the number that the rank has called before.
   std::uint32_t tag;
   OperationKind kind;
   DataType data_type;
   ReduceOperator reduce_operator;
-  PlanKind plan;  // Forced, for tests and benchmarks; the same on all ranks.
+  PlanKind plan;  // Forces a plan, for tests and benchmarks; the same on all ranks.
   SubmissionPurpose purpose;
-  // Of a collective, the same on all ranks: which call of the program it is (MLXCOMM_CHECK); 0: unknown.
+  // For a collective: a digest of the call site, the same on all ranks (MLXCOMM_CHECK); 0: unknown.
   std::uint8_t check[3];
 
   std::uint32_t check_word() const {
@@ -66,11 +65,11 @@ struct alignas(kSlotAlignment) SubmissionEntry {
 static_assert(sizeof(SubmissionEntry) == 64);
 static_assert(std::is_trivially_copyable_v<SubmissionEntry>);
 
-// The end of one operation. On success only the first cache line is touched.
+// The end of one operation. On success only the first cache line is used.
 struct alignas(kSlotAlignment) CompletionEntry {
   std::uint64_t ticket;
   std::uint64_t group;
-  std::int32_t rank_at_fault;   // kNoRank where none can be named.
+  std::int32_t rank_at_fault;   // kNoRank if not known.
   std::uint16_t message_bytes;  // <= kFailureMessageBytesMax; UTF-8, no terminator.
   std::uint8_t failure_code;    // FailureCode; 0 = success.
   std::uint8_t group_failed;    // 1: the failure is latched for the whole group.
@@ -86,25 +85,25 @@ static_assert(std::is_trivially_copyable_v<CompletionEntry>);
 struct alignas(kSlotAlignment) RingPositions {
   alignas(kSlotAlignment) std::atomic<std::uint64_t> written;  // Producer.
   alignas(kSlotAlignment) std::atomic<std::uint64_t> read;     // Consumer.
-  // Consumer: 1 while it sleeps, so that a consumer that is awake is not rung.
+  // Consumer: 1 while it sleeps and needs the doorbell.
   alignas(kSlotAlignment) std::atomic<std::uint32_t> consumer_sleeps;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingPositions) == 192);
 
-// What the client reports about itself, for status alone: the results that it copied out of the
-// arena because the program that computes with them cannot keep the arena's memory.
+// The client's report for status: results that it copied out of the arena, because the program cannot compute
+// in the arena's memory.
 struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> results;
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// A device with registered pages of the arena reads these physical pages, so none may be returned to the
-// system meanwhile. Each side sets its own word first, then checks the other's (daemon/intake/arena_pages.h).
+// While an RDMA device has pages of the arena registered, the client must not return them to the system,
+// because the device keeps accessing the old physical pages (daemon/intake/arena_pages.h).
 struct alignas(kSlotAlignment) ArenaPages {
-  alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;  // Daemon: 1 from before to after.
-  alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Client: 1 while it does.
+  alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;   // Set by the daemon.
+  alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Set by the client.
 };
 
 struct alignas(kSlotAlignment) QueueHeader {

@@ -1,14 +1,14 @@
-// One direction of the queue: a single-producer, single-consumer ring over memory that the other process
-// can write to at any time.
+// One direction of the queue: a single-producer, single-consumer ring in memory that the other process can
+// write to at any time.
 //
 // Ordering. The producer writes the slot, then releases `written`; the consumer acquires `written`, copies
-// the slot, then releases `read`; the producer acquires `read` before it reuses a slot. Sleeping is a
-// store-load race on two words (Dekker): the consumer stores consumer_sleeps=1 and then reads `written`
-// once more; the producer stores `written` and then reads consumer_sleeps. A sequentially consistent fence
-// between store and load on both sides ensures that at least one of them sees the other's store.
+// the slot, then releases `read`; the producer acquires `read` before it reuses a slot. To sleep (Dekker),
+// the consumer stores consumer_sleeps=1 and then reads `written` again; the producer stores `written` and
+// then reads consumer_sleeps. A sequentially consistent fence between store and load on both sides ensures
+// that at least one of them sees the other's store.
 //
-// Hostility. A position that the other side wrote is only ever used as a difference to our own, and a
-// difference above the number of slots is reported as corruption; our own positions are in private memory.
+// Hostility. The other side's position is only compared with our own, which is in private memory; a
+// difference above the number of slots is corruption.
 //
 // Owner: one Producer in one process, one Consumer in the other. Thread: one for each view. Memory: views
 // over a mapped queue segment, which must outlive them.
@@ -26,7 +26,7 @@ namespace mlxcomm::queue {
 
 enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
 
-// The part of an entry that has a meaning: a completion without a message is one cache line.
+// The part of an entry that is used: a completion without a message is one cache line.
 inline std::size_t UsedBytes(const SubmissionEntry&) { return sizeof(SubmissionEntry); }
 inline std::size_t UsedBytes(const CompletionEntry& entry) {
   return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kFailureMessageBytesMax);
@@ -34,7 +34,7 @@ inline std::size_t UsedBytes(const CompletionEntry& entry) {
 inline void CopyOut(SubmissionEntry& copy, const SubmissionEntry& slot) {
   std::memcpy(&copy, &slot, sizeof copy);
 }
-// The length is taken from the copy, so it cannot grow while we look at it.
+// Uses the length in the copy, which the other side cannot change.
 inline void CopyOut(CompletionEntry& copy, const CompletionEntry& slot) {
   std::memcpy(&copy, &slot, kCompletionHeadBytes);
   copy.message_bytes = std::min<std::uint16_t>(copy.message_bytes, kFailureMessageBytesMax);
@@ -58,7 +58,7 @@ class RingProducer {
     return RingResult::kDone;
   }
 
-  // For use after Push. True: the consumer may be asleep, so its doorbell has to be rung.
+  // Call it after Push. True: the consumer may be asleep; ring its doorbell.
   bool ConsumerSleeps() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return positions_->consumer_sleeps.load(std::memory_order_relaxed) != 0;
@@ -78,7 +78,7 @@ class RingConsumer {
       : positions_(positions), slots_(slots), slot_count_(slot_count) {}
 
   bool HasNext() const { return Available() != 0; }
-  // Copies the next entry out; the slot may be overwritten from then on.
+  // Copies the next entry and frees its slot.
   RingResult Pop(Entry& copy) {
     const std::uint64_t available = Available();
     if (available == 0) return RingResult::kNothing;
@@ -88,7 +88,7 @@ class RingConsumer {
     return RingResult::kDone;
   }
 
-  // Announces sleep. False: something came in between, do not sleep.
+  // Announces sleep. False: an entry has arrived; do not sleep.
   bool PrepareToSleep() {
     positions_->consumer_sleeps.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -9,14 +9,14 @@
 namespace mlxcomm::queue {
 namespace {
 
-// The loop, a worker and two ranks: with these, all four are busy.
+// The loop, a worker and two ranks keep four cores busy.
 constexpr std::uint32_t kFewCoresMost = 4;
 constexpr std::uint32_t kWorkersMost = 4;
 
 }  // namespace
 
 SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores) {
-  // Another process's byte may be any: a value that is neither side counts as kAuto.
+  // Another process may send any byte: invalid values count as kAuto.
   if (asked == Scheduling::kFewCores) cores = std::min(cores, kFewCoresMost);
   if (asked == Scheduling::kManyCores) cores = std::max(cores, kFewCoresMost + 1);
   SchedulingPolicy policy;

@@ -1,7 +1,7 @@
-// What sockets need on each system beyond POSIX: no SIGPIPE, and the process at the other end.
+// System-specific options of sockets: no SIGPIPE, and the process at the other end.
 //
-// A write to a socket whose other side has gone must give an error code, not a SIGPIPE. Linux needs
-// a flag with each send, macOS one option for the socket; callers use both.
+// A write to a closed socket must return an error instead of raising SIGPIPE. Linux needs a flag for each
+// send, macOS an option of the socket; callers use both.
 #pragma once
 
 #include <sys/types.h>
@@ -10,9 +10,9 @@
 
 namespace mlxcomm::queue {
 
-// A flag of send and sendmsg.
+// A flag for send and sendmsg.
 extern const int kNoSignal;
-// For the socket, before the first send. False: errno says why.
+// Call it before the first send. False with errno set.
 bool SilenceSignals(int socket);
 
 struct PeerCredentials {
@@ -20,8 +20,7 @@ struct PeerCredentials {
   gid_t gid = 0;
   pid_t pid = 0;  // 0: not in our process namespace.
 };
-// The process at the other end of a Unix socket, according to the kernel: a client asks which
-// process listens, a daemon which one has connected. None, with errno: the system does not say.
+// The process at the other end of a Unix socket, according to the kernel. None with errno set.
 std::optional<PeerCredentials> FindPeer(int socket);
 
 }  // namespace mlxcomm::queue

@@ -1,7 +1,7 @@
-// While one of these is there, its thread takes no signal, nor does a thread that it starts then, nor a
-// process until that leaves the scope itself: the program's own threads handle signals.
+// Blocks all signals in this thread, and in the threads and processes that it starts, until the end of the
+// scope.
 //
-// Owner: a scope. Thread: the one that makes it.
+// Owner: a scope. Thread: its own.
 #pragma once
 
 #include <signal.h>

@@ -1,6 +1,4 @@
-// A file descriptor with one owner, and a pipe of two.
-//
-// Owner: itself, movable. Thread: as the descriptor is used.
+// A movable owner of a file descriptor.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +31,7 @@ class FileDescriptor {
   int descriptor_ = -1;
 };
 
-// Both ends close-on-exec. False with errno set: none is left.
+// Makes a pipe with both ends close-on-exec. False with errno set.
 [[nodiscard]] inline bool MakePipe(FileDescriptor& reader, FileDescriptor& writer) {
   int ends[2];
   if (::pipe(ends) != 0) return false;

@@ -13,7 +13,7 @@ std::string Lower(std::string word) {
   return word;
 }
 
-// One line, or a paragraph whose lines are joined.
+// `joined`: the line is a paragraph.
 std::string Escaped(std::string_view line, bool joined) {
   std::string text;
   bool in_literal = false;
@@ -35,7 +35,7 @@ std::string Escaped(std::string_view line, bool joined) {
   return text + "\n";
 }
 
-// TEXT:{a,b} is "value" and one of these; TIME is a time.
+// "value" for TEXT:{a,b}, "time" for TIME.
 std::string ValueOf(const CLI::Option& option) {
   std::string type = option.get_type_name();
   type = type.substr(0, type.find(':'));
@@ -102,7 +102,8 @@ std::string ManOptions(const CLI::App& command) {
   for (const CLI::Option* const option : command.get_options()) {
     if (option->get_group().empty() || option == command.get_help_ptr()) continue;
     std::string what = option->get_description() + "." + Choices(*option);
-    if (!option->get_envname().empty()) what += " `" + option->get_envname() + "` stands for it.";
+    if (!option->get_envname().empty())
+      what += " Default: variable `" + option->get_envname() + "`.";
     items += Item(*option) + ManText(what);
   }
   return items.empty() ? "" : ".Bl -tag -width Ds\n" + items + ".El\n";

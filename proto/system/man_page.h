@@ -1,8 +1,7 @@
-// A program's man page in mdoc(7), whose options are those of its parser with their help texts: what
-// --help says is written nowhere else.
+// Writes a program's man page in mdoc(7), with the options and help texts of its parser.
 //
-// Plain text becomes mdoc: a sentence a line, an empty line between paragraphs, `literals` in bold.
-// Indented lines are shown as they are.
+// Plain text becomes mdoc with one sentence per line, empty lines between paragraphs, and `literals` in bold.
+// Indented lines stay as they are.
 #pragma once
 
 #include <string>
@@ -15,7 +14,7 @@ class App;
 namespace mlxcomm {
 
 std::string ManText(std::string_view plain);
-// A tagged list of the command's positional words and options, but for those that --help hides and -h.
+// A tagged list of the command's positional words and options, without -h and hidden options.
 std::string ManOptions(const CLI::App& command);
 
 }  // namespace mlxcomm

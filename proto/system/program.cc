@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kThird = 3;
 constexpr int kSignalMost = 64;
-// A process that the system can kill has ended by then.
+// A process that the system can kill ends within this time.
 constexpr std::chrono::seconds kUntilKilled{5};
 
 std::vector<std::string> PlainEnvironment(
@@ -50,7 +50,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return all;
 }
 
-// Reads what is available now or within `patience_ms`. False: nothing more will come.
+// Reads what is available within `patience_ms`. False: the output is closed.
 bool ReadSome(int descriptor, int patience_ms, std::string& text) {
   char bytes[16384];
   pollfd ready{descriptor, POLLIN, 0};
@@ -63,7 +63,7 @@ bool ReadSome(int descriptor, int patience_ms, std::string& text) {
   return true;
 }
 
-// Until it has closed its output and ended, or `until_exit` has ended, and then what it had written by then.
+// Reads until the program has closed its output and exited; with `until_exit` until it has exited.
 absl::StatusCode Follow(pid_t program, int descriptor, const ProgramOptions& options,
                         std::string& text, int& status) {
   constexpr int kLookMs = 20;
@@ -97,7 +97,7 @@ absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart 
   const int output = start.output < 0 ? STDERR_FILENO : start.output;
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   if (start.error >= 0) ::posix_spawn_file_actions_adddup2(&actions, start.error, STDERR_FILENO);
-  // Even if it is number 3 already: this clears its close-on-exec flag.
+  // Clears its close-on-exec flag, even if it is number 3 already.
   const bool has_third = start.third >= 0;
   if (has_third) ::posix_spawn_file_actions_adddup2(&actions, start.third, kThird);
   posix_spawnattr_t attributes;
@@ -107,7 +107,7 @@ absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart 
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setpgroup(&attributes, 0);
   int flags = POSIX_SPAWN_SETSIGMASK | (start.leads_group ? POSIX_SPAWN_SETPGROUP : 0);
-  // A descriptor that another thread has just made may not be close-on-exec yet.
+  // Another thread's new descriptor may not be close-on-exec yet.
 #if defined(__APPLE__)
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
   if (start.error < 0) ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
@@ -153,7 +153,7 @@ std::string HowEnded(int exit_code) {
 
 absl::Status RunProgram(const std::vector<std::string>& words, const ProgramOptions& options,
                         ProgramOutput& output) {
-  if (words.empty()) return absl::InvalidArgumentError("no program is named");
+  if (words.empty()) return absl::InvalidArgumentError("no program given");
   FileDescriptor from, to, nowhere;
   if (!MakePipe(from, to)) {
     return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
@@ -175,11 +175,11 @@ absl::Status RunProgram(const std::vector<std::string>& words, const ProgramOpti
   output.exit_code = ended ? ExitCodeOf(std::max(status, 0)) : 0;
   if (!killed) return absl::OkStatus();
   const std::string what = why == absl::StatusCode::kOutOfRange
-                               ? words[0] + " said too much"
+                               ? words[0] + " wrote too much output"
                                : absl::StrCat(words[0], " did not end within ",
                                               options.timeout_ns / 1'000'000'000, " s");
   return ended ? absl::Status(why, what)
-               : absl::AbortedError(absl::StrCat(what, ", and cannot be ended"));
+               : absl::AbortedError(absl::StrCat(what, ", and cannot be killed"));
 }
 
 absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,

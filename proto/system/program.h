@@ -1,9 +1,8 @@
-// Starts another program, and reads what it says: no shell, a deadline, a bounded output.
+// Starts another program without a shell, and reads its output up to a deadline and a limit.
 //
-// A program has the descriptors that it is given, none of this process's other ones, and no signal
-// is blocked in it.
+// The program gets no other descriptors than the given ones, and no blocked signals.
 //
-// Thread: any, several at once.
+// Thread: any.
 #pragma once
 
 #include <sys/types.h>
@@ -25,48 +24,48 @@ inline constexpr std::size_t kOutputBytesMax = 4 * 1024 * 1024;
 struct ProgramStart {
   int input = -1;   // -1: the null device.
   int output = -1;  // -1: this process's standard error.
-  int error = -1;   // The same.
-  int third = -1;   // Number 3 there; -1: none.
+  int error = -1;   // -1: this process's standard error.
+  int third = -1;   // Descriptor 3 of the program; -1: none.
   bool leads_group = false;
   std::vector<std::string> environment = {};  // Empty: this process's.
 };
-// `words` is the program, searched in PATH, and its arguments. NOT_FOUND: there is no such program.
-// UNAVAILABLE: the system's reason. The caller waits for its end.
+// `words`: the program, searched in PATH, and its arguments. NOT_FOUND: no such program. UNAVAILABLE: the
+// system's error. The caller must wait for the program's end.
 absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart start);
 
-// For `patience` at most. False: it has not ended. `status`: of waitpid(2); -1: not to be known.
+// Waits up to `patience`. False: the program is still running. `status`: waitpid(2)'s; -1: not known.
 bool AwaitProgram(pid_t program, std::chrono::nanoseconds patience, int& status);
-// For a status of waitpid(2): 128 + signal where a signal ended it, as shells have it.
+// Converts waitpid(2)'s status to the exit code in shells: 128 + signal if a signal ended the program.
 int ExitCodeOf(int status);
 // For people: "by signal 11 (Segmentation fault)", "with exit code 2".
 std::string HowEnded(int exit_code);
 
 struct ProgramOutput {
-  int exit_code = 0;  // ExitCodeOf.
-  std::string text;   // Standard output, and standard error if asked for.
-  pid_t undead = 0;   // It could not even be killed.
+  int exit_code = 0;  // See ExitCodeOf.
+  std::string text;   // Standard output, and standard error with with_errors.
+  pid_t undead = 0;   // The program if it could not be killed.
 };
 
 struct ProgramOptions {
   std::uint64_t timeout_ns = 10'000'000'000;
   bool with_errors = false;
-  bool own_errors = false;  // Its standard error is this process's; else nobody reads it.
-  // Waits only for the program's end: processes that it leaves running may hold its output open,
-  // such as an ssh that others are to share (ControlPersist).
+  bool own_errors = false;  // Its standard error is this process's; false: the null device.
+  // Returns when the program exits, even if its children hold its output open, such as ssh's ControlPersist.
   bool until_exit = false;
-  // It is killed when it says more; 0: what is more than kOutputBytesMax is dropped.
+  // Kills the program if it writes more; 0: drops output beyond kOutputBytesMax.
   std::size_t killed_above = 0;
-  // In addition to this process's.
+  // Added to this process's environment.
   std::vector<std::pair<std::string, std::string>> environment = {};
 };
 
-// Without input, in the language C so that its output can be parsed, as the leader of a process group
-// that is killed with it. As StartProgram, and RESOURCE_EXHAUSTED: no pipe. DEADLINE_EXCEEDED: it was
-// killed. OUT_OF_RANGE: likewise, it said too much. ABORTED: it could not even be killed, for example
-// because a driver holds it; it is not waited for.
+// Runs a program without input, in the C locale, as the leader of a process group that is killed with it.
+// Errors besides StartProgram's: RESOURCE_EXHAUSTED: no pipe. DEADLINE_EXCEEDED: it was killed at the
+// deadline.
+// OUT_OF_RANGE: it was killed for too much output. ABORTED: it could not be killed, for example because it
+// hangs in a driver, and is left running.
 absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
                                          const ProgramOptions& options = {});
-// The same, and `output` has what was said by then also where it was killed.
+// Same; `output` is also set if the program was killed.
 absl::Status RunProgram(const std::vector<std::string>& words, const ProgramOptions& options,
                         ProgramOutput& output);
 

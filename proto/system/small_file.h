@@ -1,4 +1,4 @@
-// Small files: read up to a bound, and written so that a reader finds all of one or none of it.
+// Reads small files up to a limit, and writes them atomically.
 #pragma once
 
 #include <sys/types.h>
@@ -11,20 +11,20 @@
 
 namespace mlxcomm {
 
-// Does not wait for the other end of a pipe; what kind of file it is is asked after. Not valid: errno.
+// Does not wait for the other end of a pipe. Invalid with errno set.
 FileDescriptor OpenToRead(const std::string& path);
-// What is there, with memory for as much. False with errno set: it cannot be read, or (EFBIG) has more
-// than `most` bytes; then `text` has more too.
+// Reads the whole file. False with errno set: it cannot be read, or (EFBIG) has more than `most` bytes; then
+// `text` has more, too.
 bool ReadAtMost(const FileDescriptor& file, std::size_t most, std::string& text);
-// The first `most` bytes; empty where it cannot be read.
+// Returns the first `most` bytes; empty if the file cannot be read.
 std::string ReadFileText(const std::string& path, std::size_t most = 64 * 1024);
 
 // False with errno set.
 bool WriteAll(const FileDescriptor& file, std::string_view text);
 
 enum class Placing : bool { kOnlyNew, kReplace };
-// Written beside it, and then put into its place. False with errno set, and nothing is left; EEXIST: it
-// must be new, and is not.
+// Writes a temporary file and moves it to `path`. False with errno set, and no file left behind; EEXIST: the
+// file exists, with kOnlyNew.
 bool WriteWhole(const std::string& path, std::string_view text, Placing placing,
                 mode_t mode = 0600);
 

@@ -7,9 +7,8 @@
 namespace mlxcomm {
 namespace {
 
-// How many letters have to be changed, inserted, left out or exchanged with their neighbours: the
-// optimal string alignment distance (Boytsov, Indexing methods for approximate dictionary searching,
-// ACM JEA 16, 2011, section 2.1).
+// The optimal string alignment distance: the number of letters to change, insert, delete or swap (Boytsov,
+// Indexing methods for approximate dictionary searching, ACM JEA 16, 2011, section 2.1).
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
@@ -29,7 +28,7 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// An option is also found without its dashes: "version" for "--version".
+// "version" also matches "--version".
 std::size_t DistanceOf(std::string_view word, std::string_view name) {
   if (!word.starts_with('-') && name.starts_with("--")) name.remove_prefix(2);
   return name.starts_with(word) ? 0 : Distance(word, name);
@@ -38,7 +37,7 @@ std::size_t DistanceOf(std::string_view word, std::string_view name) {
 }  // namespace
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names) {
-  constexpr std::size_t kLettersMax = 64;  // Whatever is longer is no word.
+  constexpr std::size_t kLettersMax = 64;  // Anything longer is not a word.
   const bool has_letters = word.find_first_not_of('-') != std::string_view::npos;
   if (word.size() < 2 || word.size() > kLettersMax || !has_letters) return {};
   const std::string* nearest = nullptr;

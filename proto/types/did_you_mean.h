@@ -1,4 +1,4 @@
-// What a mistyped word was probably meant to be.
+// Suggests the intended name for a mistyped word.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace mlxcomm {
 
-// "; did you mean \"status\"?", of the nearest one of the names, or nothing where none is near: each
-// third letter may be wrong, missing or one too many, or two exchanged; or it has only begun. An
-// option is also meant without its dashes.
+// Returns "; did you mean \"status\"?" with the most similar name, or nothing. A name is similar if `word`
+// is its beginning, or if at most one letter in three is wrong, missing, extra or swapped. The dashes of an
+// option may be missing.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace mlxcomm

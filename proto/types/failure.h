@@ -1,8 +1,8 @@
-// Why an operation, a group or a session failed: a code for programs, the rank at fault where there
-// is one, and a sentence for people.
+// The failure of an operation, a group or a session: a code for programs, the rank at fault if any, and a
+// sentence for people.
 //
-// The codes travel in completion entries, on rails and through the C interface (mlxcomm.h repeats
-// them; client/lib asserts that they agree).
+// The codes are part of completion entries, the wire protocol and the C interface (mlxcomm.h repeats them;
+// client/lib asserts that they agree).
 //
 // Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once
@@ -17,20 +17,20 @@ namespace mlxcomm {
 enum class FailureCode : std::uint8_t {
   kNone = 0,
   kInvalidArgument = 1,    // The caller's mistake; nothing else has changed.
-  kMismatch = 2,           // Ranks of a group called different things.
-  kDeadlineExceeded = 3,   // A rank did not come in time; the message names it.
-  kRankLost = 4,           // A rank's process, daemon or last route has gone.
-  kDaemonLost = 5,         // This node's daemon has gone. The client itself finds out.
-  kDaemonStopping = 6,     // This node's daemon or a peer's is being stopped.
+  kMismatch = 2,           // Ranks of a group called different operations.
+  kDeadlineExceeded = 3,   // A rank did not call in time; the message names it.
+  kRankLost = 4,           // A rank's process, daemon or last route is lost.
+  kDaemonLost = 5,         // This node's daemon is lost; set by the client.
+  kDaemonStopping = 6,     // This node's daemon or a peer's is stopping.
   kResourceExhausted = 7,  // A limit was reached; the message has the figures.
   kCancelled = 8,          // The caller gave up (Ctrl-C).
   kAlreadyExists = 9,      // The rank is taken.
-  kUnavailable = 10,       // No daemon, or no link to a node that is needed.
-  kPermissionDenied = 11,  // The daemon does not serve this user, or is another user's.
+  kUnavailable = 10,       // No daemon, or no link to a required node.
+  kPermissionDenied = 11,  // The daemon does not serve this user, or runs as another user.
   kInternal = 12,          // A bug in mlxcomm.
 };
 
-const char* FailureCodeName(FailureCode code);  // "MISMATCH"; total.
+const char* FailureCodeName(FailureCode code);  // "MISMATCH"; "UNKNOWN" for an invalid code.
 bool IsValid(FailureCode code);
 
 inline constexpr std::int32_t kNoRank = -1;
@@ -38,7 +38,7 @@ inline constexpr std::size_t kFailureMessageBytesMax = 472;
 
 struct Failure {
   FailureCode code = FailureCode::kNone;
-  std::int32_t rank = kNoRank;  // The rank at fault, where one can be named.
+  std::int32_t rank = kNoRank;  // The rank at fault, if known.
   std::string message;
 
   bool ok() const { return code == FailureCode::kNone; }

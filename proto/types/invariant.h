@@ -1,5 +1,5 @@
-// Conditions that hold unless this program has a bug. If one does not hold, the program reports it
-// and ends, in every build: assert() and Abseil's checks are gone where a packager defines NDEBUG.
+// Conditions that hold unless this program has a bug. A violated one aborts the program in every build, while
+// NDEBUG removes assert() and Abseil's checks.
 #pragma once
 
 #include <cstdio>

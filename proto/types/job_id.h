@@ -1,10 +1,8 @@
-// Which job: its user, and its name. Two users' jobs of one name have nothing in common, on one
-// node or between nodes.
+// Identifies a job by its user and its name. Two users' jobs with the same name are separate.
 //
-// The user is the name of the account ("alice") on all nodes, because numbers differ from machine
-// to machine; "#1000" where the system has no name for the number 1000. By configuration (clients {
-// users }) it is always the number, or empty, so that all users share. Nodes believe each other
-// about it: a node that holds the cluster's key may speak for any user.
+// The user is the account's name ("alice") on all nodes, because uids differ between machines; "#1000" if uid
+// 1000 has no account. With clients { users } it is always the uid, or empty if users share jobs. Nodes trust
+// each other: a node that holds the cluster's key may act for any user.
 #pragma once
 
 #include <compare>

@@ -1,9 +1,8 @@
-// What carries links, and why one is not up: the daemon sets the values where they arise and
-// reports them in the messages Transport and LinkReason (mlxcomm/v1/diagnostics.proto); daemons
-// send them to each other as numbers. Sentences for people go beside them.
+// The transports of links, and the reasons why a link is not up. Daemons send the numbers to each other, and
+// report them as Transport and LinkReason (mlxcomm/v1/diagnostics.proto), together with a text for people.
 //
-// The payload path includes no messages, so the list stands here as well; proto/status_words.h does
-// not compile where the two differ. A number never changes its meaning.
+// The payload path does not include protobuf, so the list is repeated here; proto/status_words.h asserts that
+// both agree. A number never changes its meaning.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace mlxcomm {
 
-// X(ours, the message's)
+// X(our name, the message's name)
 #define MLXCOMM_TRANSPORTS(X) \
   X(kUnknown, unknown)        \
   X(kTcp, tcp)                \
@@ -25,7 +24,7 @@ enum class Transport : std::uint8_t {
 #undef MLXCOMM_VALUE
 };
 
-// "tcp", as in messages and in what people read.
+// "tcp", as in messages and texts.
 inline constexpr std::string_view WordOf(Transport transport) {
 #define MLXCOMM_WORD(ours, reported) \
   if (transport == Transport::ours) return #reported;
@@ -34,7 +33,7 @@ inline constexpr std::string_view WordOf(Transport transport) {
   return "unknown";
 }
 
-// Rails that lie on the cable of a connection, beside it.
+// True for rails next to a connection, on its cable.
 inline constexpr bool IsBeside(Transport transport) {
   return transport != Transport::kUnknown && transport != Transport::kTcp &&
          transport != Transport::kRoute;
@@ -99,7 +98,7 @@ enum class LinkReason : std::uint8_t {
 #undef MLXCOMM_VALUE
 };
 
-// How many there are of each, kUnknown and kNone included.
+// The number of values, including kUnknown and kNone.
 #define MLXCOMM_ONE(ours, reported) 1,
 inline constexpr std::uint32_t kTransports =
     std::initializer_list<int>{MLXCOMM_TRANSPORTS(MLXCOMM_ONE)}.size();
@@ -107,8 +106,7 @@ inline constexpr std::uint32_t kLinkReasons =
     std::initializer_list<int>{MLXCOMM_LINK_REASONS(MLXCOMM_ONE)}.size();
 #undef MLXCOMM_ONE
 
-// The reason of a number that another process has sent; `other`, where this release does not know
-// it.
+// Converts a number from another process; returns `other` if this release does not know it.
 inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
   return number != 0 && number < kLinkReasons ? static_cast<LinkReason>(number) : other;
 }

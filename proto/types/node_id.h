@@ -1,4 +1,4 @@
-// A node's identity: random, made once, kept on the node's disk.
+// A node's identity: a random number that is made once and stored on the node's disk.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ namespace mlxcomm {
 struct NodeId {
   std::array<std::uint8_t, 16> bytes{};
 
-  std::string ToString() const {  // 32 hexadecimal digits.
+  // 32 hexadecimal digits.
+  std::string ToString() const {
     constexpr char kDigits[] = "0123456789abcdef";
     std::string text;
     for (const std::uint8_t byte : bytes) {

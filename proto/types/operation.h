@@ -1,6 +1,5 @@
-// The kinds of operation, the element types, the operators and the kinds of plan. A row holds all
-// that is known about one; names, lists of names, checks and shapes come from there, so that a new
-// one needs a row here and the code that carries it out.
+// Tables of the kinds of operation, element types, operators and kinds of plan. Names, lists of names, checks
+// and shapes come from the rows, so a new value needs only a row here and its implementation.
 //
 // The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber,
 // only append.
@@ -17,9 +16,8 @@
 
 namespace mlxcomm {
 
-// All that is known about an enumeration's values, a row for each: found by number, as in an array,
-// or by name. A row has `value` and `name`. Rows stand in the order of their numbers, without a
-// gap; a mistake there does not compile.
+// A row with `value` and `name` for each value of an enumeration, found by value or name. The rows must be in
+// the order of their values, without gaps; a violation does not compile.
 template <typename Row, std::size_t kRows>
 class ValueTable {
  public:
@@ -31,7 +29,7 @@ class ValueTable {
     }
   }
 
-  // nullptr: no such value, such as a number that another process made up.
+  // nullptr: an invalid value, perhaps from another process.
   constexpr const Row* Find(Value value) const {
     const std::size_t index = static_cast<std::size_t>(value) - First();
     return index < kRows ? &rows_[index] : nullptr;
@@ -42,18 +40,18 @@ class ValueTable {
     }
     return nullptr;
   }
-  // Total: "unknown" for a number that is no value.
+  // "unknown" for an invalid value.
   constexpr const char* NameOf(Value value) const {
     const Row* const row = Find(value);
     return row == nullptr ? "unknown" : row->name;
   }
-  // Above all numbers, for who has a place for each.
+  // One more than the largest value, for arrays.
   constexpr std::size_t number_end() const { return First() + kRows; }
   template <typename Visit>
   constexpr void ForEach(Visit visit) const {
     for (const Row& row : rows_) visit(row);
   }
-  // "sum, prod, min" with the separator ", ", of the rows that are wanted.
+  // "sum, prod, min" with the separator ", ", for the rows that match.
   template <typename IsWanted>
   std::string NamesWhere(std::string_view separator, IsWanted is_wanted) const {
     std::string names;
@@ -64,7 +62,7 @@ class ValueTable {
     });
     return names;
   }
-  // Zero is no choice (no operator, no forced plan), and is left out.
+  // Without the value zero (no operator, no forced plan).
   std::string Names(std::string_view separator) const {
     return NamesWhere(separator,
                       [](const Row& row) { return static_cast<std::size_t>(row.value) != 0; });
@@ -76,7 +74,7 @@ class ValueTable {
   std::array<Row, kRows> rows_;
 };
 
-// Zero has no row anywhere, so that zeroed memory is never a valid request.
+// Zero is not a kind, so that zeroed memory is never a valid request.
 enum class OperationKind : std::uint8_t {
   kAllReduce = 1,
   kAllGather = 2,
@@ -89,7 +87,7 @@ enum class OperationKind : std::uint8_t {
   kAllToAll = 9,
   kGather = 10,
   kScatter = 11,
-  kAllGatherV = 12,  // Unequal lengths, known to every rank.
+  kAllGatherV = 12,  // Unequal lengths, all of which every rank knows.
   kAllToAllV = 13,   // Unequal lengths; each rank knows its own.
 };
 
@@ -116,12 +114,12 @@ enum class ReduceOperator : std::uint8_t {
   kProduct = 2,
   kMin = 3,
   kMax = 4,
-  kAnd = 5,  // Of bool: logical; of integers: bitwise.
+  kAnd = 5,  // Logical for bool, bitwise for integers.
   kOr = 6,
-  kMean = 7,  // A sum, divided by the number of ranks where it ends.
+  kMean = 7,  // The sum, divided by the number of ranks at the end.
 };
 
-// How data goes between the nodes of a group (daemon/collective/plan.h).
+// How data moves between the nodes of a group (daemon/collective/plan.h).
 enum class PlanKind : std::uint8_t {
   kAutomatic = 0,
   kRing = 1,
@@ -130,11 +128,11 @@ enum class PlanKind : std::uint8_t {
   kTree = 4,
 };
 
-// How many elements of a buffer a rank has.
+// The number of elements in a rank's buffer.
 enum class Extent : std::uint8_t {
   kNothing,
   kCount,         // count
-  kBlocks,        // size x count: a block for, or of, each rank, in order of rank
+  kBlocks,        // size x count: a block for or from each rank, in rank order
   kOwnCount,      // counts[rank]
   kFirstCounts,   // The sum of counts[0, size): blocks of these lengths, packed.
   kSecondCounts,  // The sum of counts[size, 2 x size).
@@ -149,13 +147,13 @@ struct Side {
   }
 };
 
-// Whose input an output is made from.
+// The ranks whose input an output is made from.
 enum class Origin : std::uint8_t {
   kNobody,
   kCombined,  // All ranks', by an operator.
   kRoot,
-  kEachRank,  // One block of each rank, in order of rank.
-  kPeer,      // The input of one other rank, which sends.
+  kEachRank,  // One block from each rank, in rank order.
+  kPeer,      // The sending rank.
 };
 
 struct OperationRow {
@@ -167,7 +165,7 @@ struct OperationRow {
   bool may_be_in_place = false;  // The output may be the input's memory (client/lib/mlxcomm.h).
 };
 
-// clang-format off: a row a line.
+// clang-format off: one row per line.
 inline constexpr ValueTable kOperations([] {
   using enum OperationKind;
   using enum Extent;
@@ -195,7 +193,7 @@ inline constexpr ValueTable kOperations([] {
 
 inline constexpr OperationRow kNoOperation = {};
 
-// Total: for a number that is no kind, an empty row.
+// An empty row for an invalid kind.
 constexpr const OperationRow& RowOf(OperationKind kind) {
   const OperationRow* const row = kOperations.Find(kind);
   return row == nullptr ? kNoOperation : *row;
@@ -203,25 +201,25 @@ constexpr const OperationRow& RowOf(OperationKind kind) {
 constexpr bool IsValid(OperationKind kind) { return kOperations.Find(kind) != nullptr; }
 constexpr const char* OperationKindName(OperationKind kind) { return kOperations.NameOf(kind); }
 
-// Takes an operator; the others take none.
+// Takes an operator.
 constexpr bool Reduces(OperationKind kind) { return RowOf(kind).origin == Origin::kCombined; }
-// Has a root, named by peer_rank, to which all data goes or from which it comes.
+// Has a root (peer_rank), which all data goes to or comes from.
 constexpr bool IsFromRoot(OperationKind kind) { return RowOf(kind).input.is_root_alone; }
 constexpr bool IsToRoot(OperationKind kind) { return RowOf(kind).output.is_root_alone; }
 constexpr bool HasRoot(OperationKind kind) { return IsFromRoot(kind) || IsToRoot(kind); }
-// Between two ranks: a destination or source, named by peer_rank, and a tag.
+// Between two ranks: has a destination or source (peer_rank) and a tag.
 constexpr bool IsPointToPoint(OperationKind kind) { return RowOf(kind).origin == Origin::kPeer; }
 constexpr bool MayBeInPlace(OperationKind kind) { return RowOf(kind).may_be_in_place; }
-// Ranks only wait for each other.
+// Moves no data: ranks only wait for each other.
 constexpr bool IsEmpty(OperationKind kind) { return RowOf(kind).origin == Origin::kNobody; }
-// A block for each rank on either side, all of equal length.
+// Has a block for each rank on one side, all of equal length.
 constexpr bool HasBlocks(OperationKind kind) {
   return RowOf(kind).input.extent == Extent::kBlocks ||
          RowOf(kind).output.extent == Extent::kBlocks;
 }
 
-// Lengths that differ from rank to rank are a table instead of one count. One number for each rank:
-// the same table on all ranks. Two: what the rank sends to each, then what it receives from each.
+// The entries for each rank in the table of counts, for kinds with unequal lengths. One: the same table on
+// all ranks. Two: the lengths that this rank sends to each, then those that it receives from each.
 constexpr std::uint32_t CountsPerRank(OperationKind kind) {
   const auto of_side = [](Extent extent) {
     if (extent == Extent::kSecondCounts) return 2u;
@@ -246,7 +244,7 @@ enum class Numbers : std::uint8_t {
 struct DataTypeRow {
   DataType value;
   const char* name;
-  std::size_t bytes;  // Of one element.
+  std::size_t bytes;  // In one element.
   Numbers numbers;
 };
 
@@ -281,11 +279,11 @@ constexpr std::size_t DataTypeBytes(DataType type) {
 struct ReduceOperatorRow {
   ReduceOperator value;
   const char* name;
-  Numbers numbers;  // The types for which it has a meaning.
+  Numbers numbers;  // The types it supports.
 };
 
-// On bool, sum and max mean or, product and min mean and, as in MLX. Complex numbers are ordered by
-// the real part, then the imaginary one.
+// For bool, sum and max are `or`, product and min are `and`, as in MLX. Complex numbers are ordered by the
+// real part, then the imaginary part.
 inline constexpr ValueTable kReduceOperators([] {
   using enum ReduceOperator;
   using enum Numbers;
@@ -309,7 +307,7 @@ constexpr bool HasMeaning(DataType type, ReduceOperator op) {
   return of != nullptr && row != nullptr &&
          (static_cast<unsigned>(of->numbers) & static_cast<unsigned>(row->numbers)) != 0;
 }
-// The types for which it has a meaning, for a message: "a floating or complex".
+// The supported types, for a message: "a floating or complex".
 constexpr const char* MeaningOf(ReduceOperator op) {
   const ReduceOperatorRow* const row = kReduceOperators.Find(op);
   if (row == nullptr || row->numbers == Numbers::kAll) return "any";

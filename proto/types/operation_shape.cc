@@ -12,7 +12,7 @@ bool Sum(std::span<const std::uint64_t> counts, std::uint64_t& sum) {
   return true;
 }
 
-// False: too many.
+// False: more than kElementsMax.
 bool Measure(Extent extent, const ShapeRequest& request, std::uint64_t& elements) {
   elements = 0;
   switch (extent) {
@@ -46,7 +46,7 @@ bool ShapeOf(const ShapeRequest& request, OperationShape& shape) {
 
 double RingLoad(OperationKind kind, std::uint32_t ranks) {
   const double others = (ranks - 1.0) / ranks;
-  // All of it twice: to be combined, and then to every rank.
+  // All data moves twice: to be combined, and then to every rank.
   if (Reduces(kind) && !HasRoot(kind) && !HasBlocks(kind)) return 2 * others;
   return HasBlocks(kind) || HasCounts(kind) ? others : 1;
 }

@@ -1,5 +1,5 @@
-// How many elements each rank reads and writes in one operation: the rows of operation.h, with
-// numbers. Client and daemon both use this.
+// The number of elements that each rank reads and writes in an operation, from the rows of operation.h.
+// Client and daemon both use it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ShapeRequest {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
   std::uint32_t root = 0;
-  std::span<const std::uint64_t> counts = {};  // CountsLength() entries where HasCounts().
+  std::span<const std::uint64_t> counts = {};  // CountsLength() entries.
 };
 
 struct OperationShape {
@@ -29,7 +29,7 @@ struct OperationShape {
 
 inline constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 56;
 
-// Entries of the table of counts; 0 for kinds that have none.
+// Entries in the table of counts; 0 for kinds without one.
 constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
   return std::uint64_t{CountsPerRank(kind)} * size;
 }
@@ -37,8 +37,8 @@ constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
 // False: more than kElementsMax elements.
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
 
-// The ranks [begin, end) whose inputs a rank's output is made from: combined where the kind Reduces(),
-// otherwise one after the other. Nobody: of a barrier, and between two ranks, who name each other.
+// The ranks [begin, end) whose inputs a rank's output is made from: combined if the kind Reduces(), otherwise
+// concatenated. Empty for a barrier and for point-to-point operations.
 struct Sources {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;

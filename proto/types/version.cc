@@ -1,4 +1,4 @@
-// By itself, so that another version compiles nothing else again.
+// In its own source, so that a new version recompiles nothing else.
 #include "proto/types/version.h"
 
 namespace mlxcomm {

@@ -1,4 +1,4 @@
-// Which mlxcomm this is: "0.1.0", or as config/release tells commits apart, "0.1.0.dev862+g0123abcd".
+// The version of mlxcomm: "0.1.0", or for an untagged commit "0.1.0.dev862+g0123abcd" (config/release).
 #pragma once
 
 namespace mlxcomm {

@@ -1,17 +1,16 @@
-// What a daemon sends to all others on a cable or a switch, by IPv6 link-local multicast
-// (ff02::4d4c:5843): one datagram of this layout and size, nothing else.
+// The datagram that a daemon sends to all others on a cable or a switch, by IPv6 link-local multicast
+// (ff02::4d4c:5843).
 //
 //   A ── hello(nonce a) ─────────────────▶ all       A has come up
-//   A ◀─ hello(nonce b, heard A: a, ?) ─── B         B has heard A: A knows that B is alive
-//   A ── hello(nonce a, heard B: b) ─────▶ B         and now B knows that A is
+//   A ◀─ hello(nonce b, heard A: a, ?) ─── B         B has heard A, so A knows that B is alive
+//   A ── hello(nonce a, heard B: b) ─────▶ B         and now B knows that A is alive
 //
-// A hello by itself proves nothing, because it may be a recording. One that repeats this node's
-// nonce for this interface does: its sender has heard this node recently. `?` (kHeardAsksBack)
-// means that the sender does not know this yet about the node that it heard.
+// A single hello proves nothing, because it may be a replay. A hello that repeats this node's nonce for this
+// interface proves that its sender has heard this node recently. `?` (kHeardAsksBack) asks for this proof.
 //
-// The HMAC-SHA256 covers everything before it, with a key derived from the cluster's key and name.
-// The tag, derived from the same, shows to which cluster a hello belongs without revealing the key;
-// nothing behind it is read before the HMAC has been checked.
+// The HMAC-SHA256 covers everything before it, with a key derived from the cluster's key and name. The tag,
+// derived from the same, identifies the cluster without revealing the key. No field after the tag is used
+// before the HMAC is checked.
 #pragma once
 
 #include <array>
@@ -25,9 +24,9 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardNodesMax = 16;  // In one hello; more of them need more hellos.
+inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more nodes need more hellos.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
-// ff02::4d4c:5843, from the range for groups that are not assigned (RFC 3307).
+// ff02::4d4c:5843, from the range of unassigned groups (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
     0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x4d, 0x4c, 0x58, 0x43};
 
@@ -49,10 +48,10 @@ struct DiscoveryHello {
   ClusterTag tag;
   NodeIdBytes node_id;
   std::uint64_t incarnation;      // Random, new with each start of a daemon; never 0.
-  std::uint64_t sequence;         // From 1, one more with each hello of that daemon.
+  std::uint64_t sequence;         // Counts the daemon's hellos, from 1.
   std::uint64_t nonce;            // The sender's for this interface; never 0.
-  AddressBytes address;           // Link-local, of the interface that it is sent from.
-  std::uint16_t port;             // Where it listens there; never 0.
+  AddressBytes address;           // The sending interface's link-local address.
+  std::uint16_t port;             // The sender's listen port there; never 0.
   std::uint16_t reserved[3];      // Zero.
   char node_name[kNameBytesMax];  // NUL-padded, never empty.
   char interface_name[kInterfaceBytesMax];

@@ -1,15 +1,13 @@
-// What travels on a rail: an 80-byte header, then payload_bytes of payload.
+// The frames on a rail: an 80-byte header, then payload_bytes of payload. Little-endian.
 //
-// Little-endian, packed by hand-ordered fields, asserted. A rail is authenticated before the first frame
-// (hello.h), yet every field is checked: a frame that breaks a bound takes the rail down.
+// A rail is authenticated before the first frame (hello.h), but every field is checked: an invalid frame
+// takes the rail down. On unencrypted rails, checksums of header and payload reveal corruption. The header's
+// is checked before any field is used.
 //
-// On rails that are not encrypted header and payload have a sum each, so that bytes which a device on the
-// way has changed are noticed. The header's is checked before any field of it is believed.
-//
-// Numbered frames (sequence > 0) belong to the channel: delivered once, whichever rail they arrive on, all
-// but kData in order; the sender keeps them until they are acknowledged and sends them again when their
-// rail goes. At most kWindow of them lie beyond what was acknowledged. Unnumbered ones (sequence 0)
-// concern the rail alone, or acknowledge.
+// Numbered frames (sequence > 0) belong to the channel: each is delivered once, over any rail, and all but
+// kData in order. The sender keeps them until they are acknowledged, and resends them when their rail fails.
+// At most kWindow of them are unacknowledged. Unnumbered frames (sequence 0) concern one rail, or
+// acknowledge.
 #pragma once
 
 #include <array>
@@ -30,51 +28,51 @@ inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
 inline constexpr std::uint32_t kPaddedBytes = 64 * 1024;
 inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 
-// How far numbers may run ahead of what the other side has acknowledged.
+// The most frames that may be sent and not acknowledged.
 inline constexpr std::uint64_t kWindow = 1024;
 inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
-// Copied payload (all but kData's) that may be under way beyond what was acknowledged: the other
-// side keeps it until the frames before it have come.
+// The most unacknowledged bytes of copied payload (all but kData's): the receiver buffers them until the
+// frames before them have arrived.
 inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
-inline constexpr std::uint8_t kSolicited = 1;   // Flag of kEager: it took no credit.
+inline constexpr std::uint8_t kSolicited = 1;   // Flag of kEager: it used no credit.
 inline constexpr std::uint8_t kProveAgain = 1;  // Flag of kHeartbeat.
-// Flag of kData: the other side asked for it again, so it comes from a copy and is read to one.
+// Flag of kData: a resend on request, sent from a copy and received into one.
 inline constexpr std::uint8_t kRepeated = 1;
 
 // type        numbered  payload           what it is
 // kHeartbeat  no        0, or kPaddedBytes  offset = sender's clock, ns; kProveAgain: the sender no
-//                                         longer accepts the key that this rail was proved with
-// kEcho       no        as heartbeat's    offset = the heartbeat's clock, returned; nobody reads the
-//                                         payload, which only shows that so much passes
-//                                         Of both: number = frames that went before it on this
-//                                         connection; digest = the sender's random number for it.
-//                                         So what was swallowed is noticed (0: not said)
-// kAck        no        0                 carries `acknowledged` when nothing else does, and
-//                                         which of those beyond it have arrived (Arrived)
-// kGivenUp    no        0                 the sender has given this rail up and reads it no more;
+//                                         longer accepts the key that authenticated this rail
+// kEcho       no        as heartbeat's    offset = the heartbeat's clock, returned. The payload is
+//                                         ignored; it shows that large frames pass.
+//                                         In both: number = frames sent before it on this
+//                                         connection; digest = the sender's random number for the
+//                                         connection (0: none). So the receiver detects lost frames
+// kAck        no        0                 carries `acknowledged` if no other frame does, and the
+//                                         frames beyond it that have arrived (Arrived)
+// kGivenUp    no        0                 the sender has dropped this rail and no longer reads it;
 //                                         tag = LinkReason (types/link_reason.h)
 // kControl    yes       PeerMessage       daemon to daemon
-// kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
-//                                         was granted for want of credit (kSolicited);
+// kEager      yes       <= kEagerBytesMax data sent for a credit instead of a grant, or
+//                                         granted for lack of credit (kSolicited);
 //                                         offset = the step's check
-// kData       yes       <= kChunkBytesMax data for a receive that was granted
+// kData       yes       <= kChunkBytesMax data for a granted receive
 // kGrant      yes       0                 the operation may be sent: its receives are posted
 // kCredit     yes       0                 offset = eager frames of `group` that were consumed
-// kCancelled  yes       0                 stands in for a data frame whose operation failed
+// kCancelled  yes       0                 replaces a data frame whose operation failed
 //
 // Between neighbours only, for nodes that are not neighbours (route.h); `group` names the circuit:
-// kTopology       yes   Advertisement     flooded: which nodes are neighbours
+// kTopology       yes   Advertisement     flooded: the neighbours of a node
 // kCircuitOpen    yes   CircuitOpening    makes a circuit along the route that it names
 // kCircuitOpened  yes   Introduction      the destination has accepted it
-// kCircuitFrame   yes   header, a piece   a frame from end to end; offset = where in the
-//                                         frame's payload the piece begins
-// kCircuitCredit  yes   0                 number frames of offset bytes were taken
+// kCircuitFrame   yes   header, a chunk   a frame from end to end; offset = the chunk's offset in
+//                                         the frame's payload
+// kCircuitCredit  yes   0                 `number` frames with `offset` bytes were consumed
 // kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd, tag =
 //                                         LinkReason (types/link_reason.h)
 //
-// Between neighbours only, for themselves:
-// kRailSetup      yes   RailSetup         makes a side rail beside the one it arrives on
+// Between neighbours only:
+// kRailSetup      yes   RailSetup         makes an RDMA rail next to the rail it arrives on
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,
@@ -98,15 +96,14 @@ enum class FrameType : std::uint8_t {
 inline constexpr bool IsSignOfLife(FrameType type) {
   return type == FrameType::kHeartbeat || type == FrameType::kEcho;
 }
-// What neighbours send each other for third nodes.
+// True for frames that neighbours send each other on behalf of other nodes.
 inline constexpr bool IsRouting(FrameType type) {
   return type >= FrameType::kTopology && type <= FrameType::kCircuitClosed;
 }
 
-// Why a circuit has ended.
 enum class CircuitEnd : std::uint16_t {
-  kCut = 0,    // The route broke, or an end gave it up: the other end may still be there.
-  kReset = 1,  // The other end itself has gone.
+  kCut = 0,    // The route broke, or an end dropped it: the other end may still be alive.
+  kReset = 1,  // The other end is lost.
 };
 
 struct FrameHeader {
@@ -115,33 +112,32 @@ struct FrameHeader {
   std::uint8_t flags = 0;  // kSolicited, kProveAgain, kRepeated.
   std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
-  std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 where frames have no sums.
+  std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 on encrypted rails.
   std::uint64_t sequence = 0;
-  std::uint64_t acknowledged = 0;  // All sequences up to here have been received.
+  std::uint64_t acknowledged = 0;  // All sequences up to this one have been received.
   std::uint64_t group = 0;
   std::uint64_t number = 0;                        // The operation's number in its group or pair.
   std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
   std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
   std::uint32_t tag = 0;
-  std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 where frames have no sums.
+  std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on encrypted rails.
   std::uint64_t offset = 0;       // Bytes from the start of the step's range.
-  std::uint64_t digest = 0;       // Of the operation's signature; 0 where none.
+  std::uint64_t digest = 0;       // Of the operation's signature; 0: none.
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
 
-// The largest payload that rails and channels keep in slots: a piece on a circuit.
+// The largest payload that rails and channels keep in slots: a chunk on a circuit.
 inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);
 
-// What a kAck says besides `acknowledged`: which of the kBits numbers from acknowledged + 1 + kBits
-// * block on have come; several of them cover the whole window. It lies in header fields that kAck
-// has no other use for, so that no payload has to live until it is written. It is a bitmap because
-// a list of ranges would not always fit.
+// The part of a kAck besides `acknowledged`: a bitmap of the kBits sequences from acknowledged + 1 + kBits *
+// block that have arrived; several kAcks cover the whole window. It uses header fields that kAck does not
+// need, so that no payload has to be kept. A list of ranges would not always fit.
 struct Arrived {
   static constexpr std::uint64_t kBits = 256;
   static constexpr std::uint32_t kBlocks = kWindow / kBits;
   std::uint32_t block = 0;
-  // The peer asks for acknowledged + wanted again, because a copy of it was dropped; 0: for none.
+  // Requests a resend of acknowledged + wanted, because a copy of it was dropped; 0: none.
   std::uint16_t wanted = 0;
   std::array<std::uint64_t, kBits / 64> bits = {};
 };
@@ -157,9 +153,8 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
   return {header.tag, header.step, {header.group, header.number, header.offset, header.digest}};
 }
 
-// A newer acknowledgement replaces one of the same block that still waits, and a newer heartbeat an
-// older one: it says all that the older one said. What the older one asks for is still asked for; there is
-// place for one such number.
+// A newer acknowledgement replaces a queued one of the same block, and a newer heartbeat a queued one. A
+// request for a resend in the older one is kept; an acknowledgement has space for one.
 inline bool MayRenew(const FrameHeader& waiting, const FrameHeader& newer) {
   const bool ask_both = waiting.type == FrameType::kAck && waiting.step != 0 && newer.step != 0;
   return waiting.type == newer.type && waiting.tag == newer.tag && !ask_both &&
@@ -172,9 +167,8 @@ inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   if (asks) waiting.step = static_cast<std::uint16_t>(wanted - newer.acknowledged);
 }
 
-// True when every field is within its bound for its type, and there are no sums, which a rail takes off
-// first; says nothing about whether anybody asked
-// for the frame.
+// True if every field is valid for the type, and both sums are 0: a rail checks and clears them first. Does
+// not check that the frame was expected.
 bool IsWellFormed(const FrameHeader& header);
 
 }  // namespace mlxcomm::wire

@@ -1,12 +1,12 @@
-// How two daemons prove to each other, on a new connection, that they hold the same cluster's key; nothing
-// else is parsed before that. See ../README.md, Proof of the key.
+// The handshake on a new connection, in which two daemons prove to each other that they hold the same
+// cluster's key. Nothing else is parsed before that. See ../README.md, Proof of the key.
 //
 //   dialer                                   acceptor
 //   Greeting(nonce_d, keys, wants TLS?) ──▶
 //            ◀──────────────────────────────  Greeting(nonce_a, keys, wants TLS?)
 //   Proof(node, interface, HMAC) ─────────▶   checked first: a stranger learns nothing
 //            ◀──────────────────────────────  Proof(node, interface, HMAC), Verdict
-//   - - - - - - from here on all is inside TLS if either wants it - - - - - -
+//   - - - - - - - from here on inside TLS, if either side wants it - - - - - - -
 //   Introduction ─────────────────────────▶
 //            ◀──────────────────────────────  Introduction; then frames
 #pragma once
@@ -29,13 +29,13 @@ using Mac = std::array<std::uint8_t, 32>;
 using NodeIdBytes = std::array<std::uint8_t, 16>;
 using KeyId = std::array<std::uint8_t, 8>;
 
-// What the sending side asks for; more is always accepted.
+// The sender's request; it accepts more.
 enum class Security : std::uint32_t { kPlainWillDo = 1, kTls = 2 };
 
 struct Greeting {
   std::uint64_t magic;
-  std::uint16_t version;  // The newest that the sender speaks (versions.h),
-  std::uint16_t older;    // and how many before it as well; less than `version`.
+  std::uint16_t version;  // The newest that the sender speaks (versions.h).
+  std::uint16_t older;    // The number of older versions that it speaks; less than `version`.
   Security security;
   char cluster[kNameBytesMax];       // NUL-padded.
   std::array<KeyId, kKeysMax> keys;  // Held by the sender, newest first; zero: none.
@@ -43,8 +43,7 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
-// The names of both interfaces tell both sides which rail this is to become, before either
-// introduces itself (daemon/rail/rail_path.h).
+// The names of both interfaces identify the rail (daemon/rail/rail_path.h) before the introductions.
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.
@@ -52,18 +51,17 @@ struct Proof {
 };
 static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 
-// The sender's identity, and where its channel to the other side stands. A rail joins the existing
-// channel when both sides name each other's current session; otherwise both begin again at sequence
-// 1.
+// The sender's identity, and the state of its channel to the other side. A rail joins the existing channel if
+// both sides name each other's current session; otherwise both start a new channel at sequence 1.
 struct Introduction {
   std::uint64_t incarnation;         // Random, new with each start of a daemon.
   std::uint64_t session;             // This side's; 0: another machine with that node id is linked.
-  std::uint64_t known_peer_session;  // The other side's, as last known; 0: none.
-  std::uint64_t next_expected;       // All below it has been received: an acknowledgement.
+  std::uint64_t known_peer_session;  // The other side's last known session; 0: none.
+  std::uint64_t next_expected;       // Acknowledges all sequences below it.
   char node_name[kNameBytesMax];     // NUL-padded.
   char software_version[28];         // NUL-padded; shown in status.
-  VersionRange versions;  // Of the protocol; for two that meet only through others (route.h).
-  Mac mac;                // HMAC(derived key, role | greetings | all of the above).
+  VersionRange versions;             // Of the protocol, for the ends of a circuit (route.h).
+  Mac mac;                           // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);
 
@@ -72,15 +70,16 @@ enum class VerdictCode : std::uint32_t {
   kAlreadyLinked = 2,  // Another connection between the two is preferred.
   kSelf = 3,           // The dialer has reached itself.
   kStopping = 4,
-  kTooManyNodes = 5,  // Verdict::limit nodes are linked with the acceptor already.
-  kTooManyOfAddress =
-      6,  // All places are taken, and of the dialer's address are as many as may be.
-  kTooManyConnections = 7,  // Of the acceptor, or of the dialer's address, for a further cable.
+  kTooManyNodes = 5,      // The acceptor has reached its limit of nodes.
+  kTooManyOfAddress = 6,  // The acceptor is full, and the dialer's address has reached its share.
+  kTooManyConnections =
+      7,  // The acceptor, or the dialer's address, has too many connections for another cable.
 };
 
 struct Verdict {
   VerdictCode code;
-  std::uint32_t limit;  // Where the code says so, the acceptor's nodes_max; else 0.
+  std::uint32_t
+      limit;  // For kTooManyNodes and kTooManyOfAddress the acceptor's nodes_max; otherwise 0.
 };
 static_assert(sizeof(Verdict) == 8);
 

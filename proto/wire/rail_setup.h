@@ -1,17 +1,17 @@
-// How two neighbours make an RDMA rail of two queue pairs: messages on their channel, payloads of
-// kRailSetup (frame.h), carried by a rail of another kind that exists already.
+// The messages by which two neighbours make an RDMA rail of two queue pairs: payloads of kRailSetup
+// (frame.h) on an existing rail.
 //
 //   offerer (the smaller node id)               answerer
 //   makes a queue pair
-//   kOffer(its address, what it has) ────────▶  makes one that suits, connects it
-//               ◀────────────────────────────  kAnswer(its address, what both use)
-//   connects it; from here on it may send
-//   kReady ──────────────────────────────────▶  from here on it may send
+//   kOffer(its address, its limits) ─────────▶  makes a matching queue pair, connects it
+//               ◀────────────────────────────  kAnswer(its address, the values for both)
+//   connects it, and may send from now on
+//   kReady ──────────────────────────────────▶  may send from now on
 //
-// Either may send kRefuse instead, with the reason; the other forgets the attempt. A queue pair has
-// its receives posted before the other side learns that it may send.
+// Either side may send kRefuse instead, with the reason, to end the attempt. Each side posts its receives
+// before the other side may send.
 //
-// Little-endian, asserted; the receiver checks every field.
+// Little-endian; the receiver checks every field.
 #pragma once
 
 #include <array>
@@ -22,38 +22,36 @@
 
 namespace mlxcomm::wire {
 
-// RDMA's kinds. Every transport with rails beside connections (daemon/fabric/side_rails.h) sees all
-// payloads of kRailSetup, and only `kind` says which of them one is for; each ignores those that are not
-// its own. The messages of another transport have the size of RailSetup, because frames of another size are
-// refused, and kinds that its own folder defines and this enumeration does not name: 0x10000 times its
-// number in Transport (proto/types/link_reason.h), and more.
+// The kinds for RDMA. Every transport with rails next to connections (daemon/fabric/side_rails.h) receives
+// all payloads of kRailSetup and ignores other transports' kinds. Another transport uses messages of the
+// same size and kinds from 0x10000 times its number in Transport (proto/types/link_reason.h).
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
 inline constexpr bool IsOfRdma(SetupKind kind) {
   return kind >= SetupKind::kOffer && kind <= SetupKind::kRefuse;
 }
 
-// In `services`. Every device has unreliable pairs; in kRefuse: only those may be offered.
+// Values of `services`. Every device has unreliable pairs; kUnreliableOnly in kRefuse: offer only these.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;
-// In kRefuse: the offered messages are too large; `message_bytes` says what would do.
+// In kRefuse: the offered messages are too large; `message_bytes` is the largest size possible.
 inline constexpr std::uint32_t kSmallerMessages = 4;
 inline constexpr std::size_t kSetupWhyBytes = 160;
 
 struct RailSetup {
   SetupKind kind;
-  std::uint32_t services;  // kOffer: also these are available. kAnswer: the one that is used.
-  std::uint64_t attempt;   // The offerer's, random, never 0; the connection's name.
+  std::uint32_t services;  // kOffer: additional services. kAnswer: the service in use.
+  std::uint64_t attempt;   // The offerer's random number for the connection; never 0.
   char sender_interface[kInterfaceBytesMax];  // The path as the sender sees it; NUL-padded.
   char receiver_interface[kInterfaceBytesMax];
-  std::uint32_t message_bytes;  // The size of all messages, at most. kAnswer: the size used.
-  // In flight at once, in each direction. kAnswer: as used. kRefuse: the LinkReason
-  // (types/link_reason.h) for `why`, from the refusing side's view.
+  std::uint32_t message_bytes;  // The largest message size. kAnswer: the size in use.
+  // Messages in flight in each direction. kAnswer: the number in use. kRefuse: the LinkReason
+  // (types/link_reason.h) for `why`, as the refusing side sees it.
   std::uint32_t messages;
   std::array<std::uint8_t, 16> gid;
   std::uint32_t queue_pair;
   std::uint32_t first_packet;  // 24 bits.
-  std::uint32_t receives;      // The receives that it has posted before the other side may send.
+  std::uint32_t receives;      // Receives that the sender posts before the other side may send.
   std::uint16_t lid;
   std::uint16_t mtu_bytes;
   char why[kSetupWhyBytes];  // kRefuse: for people; NUL-padded.

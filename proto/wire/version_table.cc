@@ -1,4 +1,4 @@
-// Apart from what reads it, so that tests link a program with another table.
+// In its own source, so that tests can link another table.
 
 #include "proto/wire/versions.h"
 

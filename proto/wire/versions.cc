@@ -7,7 +7,7 @@
 namespace mlxcomm::wire {
 namespace {
 
-// Takes a number from the front of `text`; 0: there is none.
+// Removes a number from the front of `text`; 0: there is none.
 std::uint16_t TakeNumber(std::string_view& text) {
   std::uint16_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -1,11 +1,10 @@
-// Which releases link: the one table of the versions of what two daemons say to each other.
+// The versions of the protocol between daemons, which decide which releases can link.
 //
-//   a daemon speaks  oldest .. newest   of its own table; its greeting says both (hello.h)
-//   two daemons      speak the newest that both know, or do not link
+//   a daemon      speaks the oldest .. newest version of its table, and sends both (hello.h)
+//   two daemons   speak the newest version that both know, or do not link
 //
-// The policy: a release speaks the version of the release before it as well, so that machines can be
-// upgraded one after the other while all of them stay linked. A version that is left out of the table ends
-// that; then the service is stopped on all nodes, and upgraded.
+// The policy: a release also speaks the previous release's version, so that machines can be upgraded one at a
+// time without losing links. To drop a version from the table, stop and upgrade all nodes together.
 //
 // Pure functions. Thread: any.
 #pragma once
@@ -20,7 +19,7 @@ namespace mlxcomm::wire {
 struct WireVersion {
   std::uint16_t number;
   const char* since;    // The first release that speaks it.
-  const char* brought;  // What is other than in the version before it.
+  const char* brought;  // What it changed.
 };
 
 struct VersionRange {
@@ -29,16 +28,16 @@ struct VersionRange {
   bool operator==(const VersionRange&) const = default;
 };
 
-// Those that this program speaks, the oldest first; without gaps.
+// The versions that this program speaks, oldest first, without gaps.
 std::span<const WireVersion> WireVersions();
 VersionRange SpokenVersions();
 
-// What two daemons speak to each other; none: they cannot.
+// The version that two daemons speak; none: they have no common version.
 std::optional<std::uint16_t> CommonVersion(const VersionRange& one, const VersionRange& other);
 
 // "7"; "7 to 8".
 std::string TextOf(const VersionRange& range);
-// As TextOf writes it; none: it is no range.
+// Parses TextOf's format; none: it is not a range.
 std::optional<VersionRange> ParseVersionRange(const std::string& text);
 
 }  // namespace mlxcomm::wire

@@ -126,7 +126,7 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
                       f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
     command = [find_program("mlxcommd"), "--config", str(config)]
     refused = completed(command)
-    assert refused.returncode == 2 and "others may read or write it" in refused.stderr
+    assert refused.returncode == 2 and "other users may read or write it" in refused.stderr
     fix = re.search(r"fix it with: (chmod .*)", refused.stderr).group(1)
     subprocess.run(["sh", "-c", fix], check=True)
     assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0

@@ -122,7 +122,7 @@ TEST_F(PrivateDaemonTest, IsCancelled) {
 
 TEST_F(PrivateDaemonTest, RefusesAFolderThatOthersCanWriteTo) {
   ::chmod((folder_ + "/run").c_str(), 0777);
-  EXPECT_THAT(Start().message, HasSubstr("not a folder of this user alone"));
+  EXPECT_THAT(Start().message, HasSubstr("must be writable by this user only"));
 }
 
 TEST_F(PrivateDaemonTest, SaysWhatToDoWithoutAPlaceForIt) {

@@ -217,7 +217,7 @@ TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
   ::chmod(key.c_str(), 0640);
   EXPECT_EQ(std::string(ReadConfigFile(path, "").status().message()),
             path + ":1:31: key_file " + key +
-                ": others may read or write it; fix it with: chmod 600 " + key);
+                ": other users may read or write it; fix it with: chmod 600 " + key);
 }
 
 TEST_F(ConfigFileTest, RefusesWhatIsNotAFile) {

@@ -70,7 +70,7 @@ TEST(KeyCodeTest, SaysWhatIsWrongWithoutTheCode) {
   strange[5] = '!';
   EXPECT_THAT(WhyNot(strange), HasSubstr("as number 5"));
   EXPECT_THAT(WhyNot(strange), Not(HasSubstr(code.substr(10))));
-  EXPECT_THAT(WhyNot("\x01:" + code), HasSubstr("no name of a cluster"));
+  EXPECT_THAT(WhyNot("\x01:" + code), HasSubstr("not a valid cluster name"));
 }
 
 TEST(KeyCodeTest, TakesHexadecimalDigits) {

@@ -262,7 +262,7 @@ TEST(DialTest, SaysWhenSomethingElseListens) {
   hello.magic = 1;
   const FakeDaemon daemon(Answering(hello, 0));
   Dialed dialed;
-  EXPECT_THAT(DialOnce(daemon, dialed).message, HasSubstr("is not mlxcommd"));
+  EXPECT_THAT(DialOnce(daemon, dialed).message, HasSubstr("another program listens"));
 }
 
 TEST(DialTest, SaysWhenTheDaemonClosesWithoutAWord) {
