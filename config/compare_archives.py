@@ -1,4 +1,4 @@
-"""Compares two files byte by byte, and names what differs in archives: for config/release --twice."""
+"""Compares two files byte by byte, and lists the differences in archives, for config/release --twice."""
 
 import hashlib
 import io
@@ -8,9 +8,9 @@ import zipfile
 
 
 def differences(one, other):
-    """Lines that say what differs; none if the bytes are the same."""
+    """One line for each difference; none if the bytes are the same."""
     if not (one.exists() and other.exists()):
-        return [f"{one if not one.exists() else other} is not there"]
+        return [f"{one if not one.exists() else other} is missing"]
     if one.read_bytes() == other.read_bytes():
         return []
     first, second = contents(one), contents(other)
@@ -18,7 +18,7 @@ def differences(one, other):
              for name in sorted(first.keys() | second.keys()) if first.get(name) != second.get(name)]
     if not lines and list(first) != list(second):
         lines = ["the order of the files"]
-    return lines or ["the archive's own bytes; all files in it are the same"]
+    return lines or ["only the archive's own bytes; all files in it are the same"]
 
 
 def describe(first, second):
@@ -28,7 +28,7 @@ def describe(first, second):
 
 
 def contents(file):
-    """Name by name, what an archive says of a file: bytes, times, modes and owners."""
+    """The bytes, times, modes and owners of an archive's files, by name."""
     if file.suffix in (".whl", ".zip"):
         with zipfile.ZipFile(file) as archive:
             return {one.filename: {"bytes": digest(archive.read(one)), "time": one.date_time,

@@ -1,12 +1,11 @@
-"""A package for macOS's installer, by pkgbuild and productbuild: for config/release pkg.
+"""Builds a package for macOS's installer with pkgbuild and productbuild, for config/release pkg.
 
-All lies below /usr/local/mlxcomm, with copies of the libraries that Homebrew's build links (delocate-path);
-/etc/paths.d puts its bin/ on PATH, where man finds its pages as well. The service is not part of it:
-`sudo mlxcommctl service install` takes programs and libraries from there, as from anywhere else, and is what
-upgrades it.
+It installs below /usr/local/mlxcomm, with copies of the linked Homebrew libraries (delocate-path); /etc/paths.d adds
+its bin/ to PATH, where man finds the man pages too. It does not contain the service: `sudo mlxcommctl service
+install` copies programs and libraries from there, also for an upgrade.
 
-Signed if $MLXCOMM_INSTALLER_IDENTITY names a certificate of the keychain. The same bytes twice it is not:
-both tools write the time and the order of files as they find them.
+It is signed if $MLXCOMM_INSTALLER_IDENTITY names a certificate in the keychain. The output is not reproducible: both
+tools write the current time and the file system's order.
 """
 
 import os
@@ -15,20 +14,20 @@ import xml.sax.saxutils
 IDENTIFIER = "com.mlxcomm.mlxcomm"
 PREFIX = "usr/local/mlxcomm"
 
-# Shown at the end. The service is asked for nothing here: install waits until no job is left.
+# Shown at the end. The package does not restart the service, because that waits until no job is left.
 CONCLUSION = f"""mlxcomm is in /{PREFIX}; a new Terminal finds mlxcommctl.
 
-The service, which serves all users of this Mac, and its upgrade, which ends no job:
+To install or upgrade the service for all users of this Mac, without ending a job:
 
     sudo /{PREFIX}/bin/mlxcommctl service install
 
-To remove all of it: sudo mlxcommctl service uninstall --purge, then
+To remove everything: sudo mlxcommctl service uninstall --purge, then
 sudo rm -r /{PREFIX} /etc/paths.d/mlxcomm && sudo pkgutil --forget {IDENTIFIER}
 """
 
 
 def distribution(version, component, system):
-    """What productbuild wants to know: for which Macs, and what is shown."""
+    """The distribution file for productbuild: supported Macs and texts."""
     shown = xml.sax.saxutils.escape(version)
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <installer-gui-script minSpecVersion="2">
@@ -45,8 +44,8 @@ def distribution(version, component, system):
 
 
 def build(call, tree, made, version, delocate_path, system):
-    """Of the commit's files in `tree`, into the folder `made`. `system` is the oldest macOS that it is for:
-    Homebrew's libraries are for the one that they were installed on."""
+    """Builds the commit's files in `tree` into the folder `made`. `system` is the oldest supported macOS: Homebrew's
+    libraries only work on the version that they were installed on, or later ones."""
     root, shown, parts = (tree / "build" / name for name in ("pkg-root", "pkg-shown", "pkg-parts"))
     for folder in (shown, parts, root / "etc" / "paths.d"):
         folder.mkdir(parents=True)

@@ -1,13 +1,12 @@
-# MLXCOMM_SELF_CONTAINED: what is linked comes from static libraries, so that programs and libraries need
-# nothing of the machine but libc, libm and the compiler's libraries of C++ (and MLX, for the extension).
+# MLXCOMM_SELF_CONTAINED: links static libraries, so that programs and libraries only need the machine's libc, libm
+# and C++ runtime (and MLX, for the extension).
 #
-# CMake's configurations of packages name shared libraries. Each target that is linked, and all that it needs
-# in turn, gets the static library of the same name instead, of MLXCOMM_STATIC_LIBRARIES or from beside the
-# shared one. config/static-libraries builds those that Debian lacks, of the versions whose headers are
-# installed.
-set(MLXCOMM_STATIC_LIBRARIES "" CACHE PATH "Folder of static libraries that are taken before the system's")
+# CMake's packages name shared libraries. This replaces the library of each linked target, and of its dependencies,
+# by the static library of the same name, from MLXCOMM_STATIC_LIBRARIES or from the shared library's folder.
+# config/static-libraries builds the ones that Debian lacks.
+set(MLXCOMM_STATIC_LIBRARIES "" CACHE PATH "Folder of static libraries to use before the system's")
 
-# What is compiled from here on calls this folder by this name.
+# Compilers called after this write `name` instead of this folder.
 macro(mlxcomm_rename_folder folder name)
   add_compile_options("-ffile-prefix-map=${folder}=${name}")
 endmacro()
@@ -21,8 +20,8 @@ function(mlxcomm_static_file out shared)
     set(file "${folder}/${name}")
   endif()
   if(NOT EXISTS "${file}")
-    message(FATAL_ERROR "MLXCOMM_SELF_CONTAINED: there is no static library for ${shared}; "
-            "config/static-libraries builds what Debian lacks, for -DMLXCOMM_STATIC_LIBRARIES")
+    message(FATAL_ERROR "MLXCOMM_SELF_CONTAINED: no static library for ${shared}; build it with "
+            "config/static-libraries and set -DMLXCOMM_STATIC_LIBRARIES")
   endif()
   set(${out} "${file}" PARENT_SCOPE)
 endfunction()
@@ -33,7 +32,7 @@ function(mlxcomm_take_static)
       set(target "${CMAKE_MATCH_1}")
     endif()
     if(NOT TARGET "${target}")
-      continue()  # An option, or a library of the system.
+      continue()  # An option, or a system library.
     endif()
     get_target_property(aliased "${target}" ALIASED_TARGET)
     if(aliased)
@@ -41,7 +40,7 @@ function(mlxcomm_take_static)
     endif()
     get_property(done GLOBAL PROPERTY "mlxcomm_static_${target}")
     get_target_property(imported "${target}" IMPORTED)
-    if(done OR NOT imported OR target STREQUAL "mlx")  # MLX is Python's, and there is one of it in a process.
+    if(done OR NOT imported OR target STREQUAL "mlx")  # A process must load only one MLX, Python's.
       continue()
     endif()
     set_property(GLOBAL PROPERTY "mlxcomm_static_${target}" TRUE)
@@ -63,7 +62,7 @@ function(mlxcomm_take_static)
     get_target_property(needed "${target}" INTERFACE_LINK_LIBRARIES)
     set(static_needed "")
     foreach(one ${needed})
-      if(one MATCHES "^/.*\\.so(\\.[0-9.]*)?$")  # As pkg-config's targets have them.
+      if(one MATCHES "^/.*\\.so(\\.[0-9.]*)?$")  # From pkg-config.
         mlxcomm_static_file(one "${one}")
       endif()
       list(APPEND static_needed "${one}")
@@ -75,7 +74,7 @@ function(mlxcomm_take_static)
   endforeach()
 endfunction()
 
-# All that targets below this folder link: called when all of them are there.
+# Replaces the libraries of all targets below this folder. Call it after all of them are defined.
 function(mlxcomm_take_static_below folder)
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})

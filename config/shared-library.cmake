@@ -1,5 +1,4 @@
-# mlxcomm_export_only(target name...): other libraries see only the symbols with these names, in C's spelling;
-# * stands for the rest of a name.
+# mlxcomm_export_only(target name...): exports only the symbols with these C names; * matches the rest of a name.
 function(mlxcomm_export_only target)
   set(exports "${CMAKE_CURRENT_BINARY_DIR}/${target}.exports")
   if(APPLE)
@@ -14,8 +13,8 @@ function(mlxcomm_export_only target)
   endif()
 endfunction()
 
-# mlxcomm_shared_library(target header parts name...): a shared library of all of the static library `parts`.
-# CMake wants a source, for which the header stands.
+# mlxcomm_shared_library(target header parts name...): makes a shared library of the whole static library `parts`.
+# The header is only there because CMake requires a source.
 function(mlxcomm_shared_library target header parts)
   add_library(${target} SHARED ${header})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)

@@ -1,8 +1,7 @@
 # Daemon, mlxcommctl, library and headers: brew install --formula ./config/homebrew/mlxcomm.rb --HEAD.
-# The package for Python is not in it: pip builds or installs that for the MLX that is there. Both addresses are
-# placeholders: mlxcomm is published nowhere yet.
+# pip installs the Python package. Both addresses are placeholders, because mlxcomm is not published yet.
 class Mlxcomm < Formula
-  desc "Collectives for MLX, carried out by a daemon that owns the cables"
+  desc "Collectives for MLX, run by a daemon that owns the connections"
   homepage "https://mlxcomm.invalid"
   license "MIT"
   head "https://mlxcomm.invalid/mlxcomm.git", branch: "main"
@@ -33,7 +32,7 @@ class Mlxcomm < Formula
     (var/"log/mlxcommd").mkpath
   end
 
-  # One user's service, or with sudo the machine's, which serves all users.
+  # One user's service; with sudo the machine's, for all users.
   service do
     run [opt_bin/"mlxcommd", "--launchd", "--config", etc/"mlxcommd/mlxcommd.textproto"]
     keep_alive successful_exit: false

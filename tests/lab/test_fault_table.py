@@ -40,7 +40,7 @@ def row(wiring, readme=(), **settings):
     return add
 
 
-@row(pair(), peer_settings=PATIENT, readme="a rank's process dies, or its node or that node's daemon")
+@row(pair(), peer_settings=PATIENT, readme="a rank, its machine or that machine's daemon dies")
 def a_rank_dies(c, doctor):
     """Why: ranks that have ended are no fault of the cluster."""
     ranks = c.ranks([0, 1], "loop:8:100000:never")
@@ -229,7 +229,7 @@ def others_can_read_a_key(c, doctor):
 
 
 @row(ring(3), peer_settings=QUICK,
-     readme=("a rank's process dies, or its node or that node's daemon", "this machine's daemon dies"))
+     readme=("a rank, its machine or that machine's daemon dies", "this machine's daemon dies"))
 def a_daemon_is_killed(c, doctor):
     c.kill(1)
     reported = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
@@ -239,7 +239,7 @@ def a_daemon_is_killed(c, doctor):
     c.start_daemon(1)
 
 
-@row(ring(3), peer_settings=QUICK, readme="this machine's daemon stands still")
+@row(ring(3), peer_settings=QUICK, readme="this machine's daemon hangs")
 def a_daemon_stands_still(c, doctor):
     c.stop(1)
     reported = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
@@ -326,7 +326,7 @@ def a_program_ends_with_an_exception(c, doctor):
     assert ranks[0].finish() == 0
 
 
-@row(pair(), peer_settings=PATIENT, readme="ranks call different things")
+@row(pair(), peer_settings=PATIENT, readme="ranks call different operations")
 def ranks_call_different_things(c, doctor):
     ranks, stop = faulty(c, "mismatch")
     for rank in ranks:
@@ -384,7 +384,7 @@ def the_disk_of_a_log_is_full(c, doctor):
     yield {}
 
 
-@row(pair(), peer_settings=PATIENT, readme="a cable or a port changes bytes")
+@row(pair(), peer_settings=PATIENT, readme="a cable or port corrupts data")
 def bytes_change_on_the_way(c, doctor):
     """How: a process that writes into a buffer while an operation uses it looks the same."""
     def is_found():

@@ -68,7 +68,7 @@ def test_a_commit_without_a_tag_has_a_version_of_its_own(repository):
 def test_a_tagged_commit_is_that_release(repository):
     repository.commit("0.1.0", "# Changes\n\n## 0.1.0 (2026-12-01)\n")
     repository.git("tag", "v0.1.0")
-    repository.git("tag", "venv")  # Of no version.
+    repository.git("tag", "venv")  # Not a version.
     version = repository.version()
     assert (version.full, version.debian, version.for_mlx("1.2.3")) == ("0.1.0", "0.1.0", "0.1.0+mlx.1.2.3")
 
@@ -76,18 +76,18 @@ def test_a_tagged_commit_is_that_release(repository):
 def test_a_tag_of_another_version_is_refused(repository):
     repository.commit("0.1.0", "## 0.1.0\n")
     repository.git("tag", "v0.1.1")
-    with pytest.raises(Refused, match=r"the tag v0.1.1, but CMakeLists.txt says project\(VERSION 0.1.0\)"):
+    with pytest.raises(Refused, match=r"the tag v0.1.1, but CMakeLists.txt has project\(VERSION 0.1.0\)"):
         repository.version()
 
 
 def test_a_release_without_its_changes_is_refused(repository):
     repository.commit("0.1.0", "## Not released\n\n## 0.1.0.1\n")
     repository.git("tag", "v0.1.0")
-    with pytest.raises(Refused, match=r'give what is below "## Not released" the heading "## 0\.1\.0"'):
+    with pytest.raises(Refused, match=r'change the heading "## Not released" to "## 0\.1\.0"'):
         repository.version()
 
 
-# Why: 0.1.0.dev7 comes before 0.1.0, so nobody who has that would get it as an upgrade.
+# Why: 0.1.0.dev7 comes before 0.1.0, so it would never be an upgrade of 0.1.0.
 def test_a_commit_after_a_release_needs_a_higher_version(repository):
     repository.commit("0.1.0", "## 0.1.0\n")
     repository.git("tag", "v0.1.0")
@@ -179,10 +179,10 @@ def test_files_that_differ_are_named(tmp_path):
     for suffix in (".whl", ".tar.gz"):
         one, two, three = (tmp_path / f"{name}{suffix}" for name in ("one", "two", "three"))
         assert compare_archives.differences(one, one) == []
-        (said,) = compare_archives.differences(one, two)
-        assert said.startswith("a/file: ") and "644 and 0o" in said and "600" in said and "bytes" not in said
+        (line,) = compare_archives.differences(one, two)
+        assert line.startswith("a/file: ") and "644 and 0o" in line and "600" in line and "bytes" not in line
         assert any(line.startswith("a/file: bytes ") for line in compare_archives.differences(one, three))
-        assert compare_archives.differences(one, tmp_path / "none") == [f"{tmp_path / 'none'} is not there"]
+        assert compare_archives.differences(one, tmp_path / "none") == [f"{tmp_path / 'none'} is missing"]
 
 
 CMAKE = """#!/bin/sh
@@ -196,7 +196,7 @@ case $last in *.pkg) touch "$last" ;; esac
 
 
 @pytest.mark.parametrize("identity", ["", "Developer ID Installer: A (B)"])
-def test_macos_package_has_programs_and_a_path_and_tells_of_the_service(tmp_path, monkeypatch, identity):
+def test_macos_package_has_programs_and_a_path_and_names_the_service(tmp_path, monkeypatch, identity):
     programs, tree, made = tmp_path / "programs", tmp_path / "tree", tmp_path / "made"
     for folder in (programs, tree, made):
         folder.mkdir()
