@@ -1,11 +1,11 @@
 """Builds a package for macOS's installer with pkgbuild and productbuild, for config/release pkg.
 
-It installs below /usr/local/mlxcomm, with copies of the linked Homebrew libraries (delocate-path); /etc/paths.d adds
-its bin/ to PATH, where man finds the man pages too. It does not contain the service: `sudo mlxcommctl service
-install` copies programs and libraries from there, also for an upgrade.
+It installs below /usr/local/mlxcomm, with copies of the linked Homebrew libraries (delocate-path);
+/etc/paths.d adds its bin/ to PATH, where man finds the man pages too. It does not contain the service: `sudo
+mlxcommctl service install` copies programs and libraries from there, also for an upgrade.
 
-It is signed if $MLXCOMM_INSTALLER_IDENTITY names a certificate in the keychain. The output is not reproducible: both
-tools write the current time and the file system's order.
+It is signed if $MLXCOMM_INSTALLER_IDENTITY names a certificate in the keychain. The output is not
+reproducible: both tools write the current time and the file system's order.
 """
 
 import os
@@ -44,8 +44,8 @@ def distribution(version, component, system):
 
 
 def build(call, tree, made, version, delocate_path, system):
-    """Builds the commit's files in `tree` into the folder `made`. `system` is the oldest supported macOS: Homebrew's
-    libraries only work on the version that they were installed on, or later ones."""
+    """Builds the commit's files in `tree` into the folder `made`. `system` is the oldest supported macOS:
+    Homebrew's libraries only work on the version that they were installed on, or later ones."""
     root, shown, parts = (tree / "build" / name for name in ("pkg-root", "pkg-shown", "pkg-parts"))
     for folder in (shown, parts, root / "etc" / "paths.d"):
         folder.mkdir(parents=True)

@@ -1,15 +1,15 @@
 """The version of a commit, for config/release.
 
-CMakeLists.txt's project(VERSION) is the only source. A commit with the tag vVERSION is that release. Every other
-commit has an earlier version with the number of commits, which orders them, and its hash, for branches.
+CMakeLists.txt's project(VERSION) is the only source. A commit with the tag vVERSION is that release. Every
+other commit has an earlier version with the number of commits, which orders them, and its hash, for branches.
 
     commit                  Python's packages            Debian's
     with the tag v0.1.0     0.1.0                        0.1.0
     without                 0.1.0.dev862+g0123abcd       0.1.0~dev862.g0123abcd
 
-A wheel is for one release of MLX, named after the plus sign: 0.1.0+mlx.0.32.4. So wheels for different releases have
-different names, mlxcomm==0.1.0 matches all of them, and pip chooses the one that fits the other requirements.
-Rejected: build tags, because pip considers only one wheel of a version
+A wheel is for one release of MLX, named after the plus sign: 0.1.0+mlx.0.32.4. So wheels for different
+releases have different names, mlxcomm==0.1.0 matches all of them, and pip chooses the one that fits the other
+requirements. Rejected: build tags, because pip considers only one wheel of a version
 (https://github.com/pypa/pip/issues/13608).
 """
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The English of the READMEs and sources named, for tests/lint: phrases that do not belong there, each with
-what to write in its place, and in READMEs sentences that are too long.
+"""Checks the English of READMEs, sources and commit subjects, for tests/lint and the hook commit-msg: phrases
+to avoid, each with its replacement, and sentences in READMEs that are too long.
 
-Why a list of our own: proselint's checks cannot be added to, and those it has look for other faults. Vale
-takes rules like these, but is no Debian package, and the one on PyPI downloads a program when it first runs;
-textlint needs npm. What is left of the work is to find the prose in a file, which is below.
+    tests/prose.py FILE...                   READMEs and sources
+    tests/prose.py --commit-message FILE     the subject of a commit
 
-READMEs are read whole: paragraphs, list items and cells of tables, without code and the addresses of links.
-Of sources it reads the comments, and the strings of files that define options, settings or findings.
-Everything that is no prose is blanked out, so that places stay as they are.
+Why our own list: proselint cannot be extended, and its checks look for other faults. Vale supports such
+rules, but Debian does not package it, and PyPI's version downloads a program at its first run; textlint
+needs npm.
+
+It reads READMEs without code and the addresses of links; the comments of sources; and the strings of files
+that define options, settings or findings or, in client/ctl, make texts with StrCat. Everything else is
+blanked out, so that positions stay the same.
 """
 
 import itertools
@@ -16,10 +19,12 @@ import pathlib
 import re
 import sys
 
-WORDS_MAX = 40  # Of one sentence, code and a link's text counted as they read.
+WORDS_MAX = 40  # In a sentence, including code and the text of links.
+SUBJECT_MAX = 80
 
-# Everywhere: (what is found, what to write).
+# Everywhere: (phrase, advice).
 PHRASES = [
+    (r"(came|come|comes) to nothing", "write 'failed'"),
     (r"whoever", "name who: the caller, a process, a node"),
     (r"(is|are|was|were|be|been) told", "say who reports what to whom, or who gets what"),
     (r"(is|are|was|were) taken of", "write 'is assumed about'"),
@@ -31,7 +36,7 @@ PHRASES = [
     (r"(?-i:Owner: none)", "a line that says nothing: leave it out"),
     (r", for (it|he|they|we|there|nobody|everybody|most) ", "write 'because'"),
 ]
-# A sentence that begins so has no subject that one could name: "Who waits looks first."
+# Beginnings of sentences without a clear subject: "Who waits looks first."
 BEGINNINGS = [
     (r"Who(?! \S+\?)", "say which thread, process or node; 'who' is for questions"),
     (r"Whose", "say which thread, process or node; 'whose' is for questions"),
@@ -42,7 +47,21 @@ USER_PHRASES = [
     (r"ways? (through|over) (others|other nodes|another node)", "write 'route'"),
     (r"the engine('s)?( thread)?(?![\w`-])", "write 'the loop' (daemon/README.md)"),
     (r"(mend|mends|mended|mending)", "write 'fix' or 'repair'"),
-    (r"(gives?|gave) way", "write 'yields'"),
+    (r"(gives?|gave) (way|(its|their) \w+ away)", "write 'yields'"),
+]
+# In the texts of programs and in commit subjects.
+TEXT_PHRASES = [
+    (r"tells|(?<=\w\s)said", "write 'reports', 'logs', 'shows' or 'returns'"),
+    (r"nobody|somebody|anybody|everybody|whom", "name the user, process or node"),
+    (r"by (itself|themselves)", "write 'automatically', or leave it out"),
+    (r"so (long|many)", "write 'this long', 'this many', or the number"),
+    (r"(stands?|stood) still", "write 'hangs'"),
+    (r"(goes|go|gone) on", "write 'continues'"),
+    (r"will (not )?do", "write what is valid, or missing"),
+    (r"(came|comes?) about", "write what happened"),
+]
+SUBJECT_PHRASES = [
+    (r"(read|looked at|looked through) once more|(a )?(fresh|second) reader", "name what changed"),
 ]
 
 
@@ -53,6 +72,8 @@ def compiled(rules, template):
 
 ANYWHERE = compiled(PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
 FOR_USERS = compiled(USER_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
+IN_TEXTS = compiled(TEXT_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
+IN_SUBJECTS = compiled(SUBJECT_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
 AT_BEGINNINGS = compiled(BEGINNINGS, r"(?:%s)\b")
 
 
@@ -117,8 +138,9 @@ SIGNS = {  # That make it a comment or a string, or stand for something else the
     "comment": re.compile(r"^/[/*]+|\*/$|(?<=\n) *\*(?= )"),
     "string": re.compile(r'^"|"$|\\.'),
 }
-# Files that define what users read: options, verbs, findings, settings.
+# Files that define what users read: options, verbs, findings, settings; in client/ctl all texts.
 FOR_USERS_TOO = re.compile(r"\badd_(option|flag|subcommand)|\bMLXCOMM_VERB|\bFindingKind\b|\(setting\)")
+TEXT_OF_CTL = re.compile(r"\bStr(Cat|Append)\(")
 
 
 def prose_of_code(text, kind):
@@ -156,7 +178,7 @@ def faults_of_readme(text):
         for begin, sentence in sentences_of(block, is_cell):
             words = [word for word in sentence.split() if re.search(r"\w", word)]
             if len(words) > WORDS_MAX:
-                faults.append((begin, f"a sentence of {len(words)} words, and {WORDS_MAX} may be"))
+                faults.append((begin, f"a sentence of {len(words)} words, and {WORDS_MAX} are allowed"))
             if not is_cell and not sentence.endswith("?"):
                 faults += [(begin + where, what) for where, what in beginning_of(sentence)]
         yield from ((at + where, what) for where, what in faults)
@@ -169,9 +191,21 @@ def beginning_of(sentence):
 
 
 def faults_of_code(text, kind):
-    rules = [*ANYWHERE, *(FOR_USERS if kind == "string" else [])]
+    rules = [*ANYWHERE, *([*FOR_USERS, *IN_TEXTS] if kind == "string" else [])]
     for at, block in blocks_of_code(prose_of_code(text, kind)):
         yield from ((at + where, what) for where, what in phrases_in(block, rules))
+
+
+def faults_of_subject(message):
+    """Of a commit's message; merges and reverts have git's subjects."""
+    subject = message.strip().partition("\n")[0]
+    if re.match(r"Merge |Revert \"|(fixup|squash|amend)! ", subject):
+        return []
+    faults = [f"commit subject: {fault}"
+              for _, fault in phrases_in(subject, [*IN_SUBJECTS, *IN_TEXTS, *ANYWHERE, *FOR_USERS])]
+    if len(subject) > SUBJECT_MAX:
+        faults.append(f"commit subject: {len(subject)} characters, and {SUBJECT_MAX} are allowed")
+    return faults
 
 
 def faults_of(name, text):
@@ -179,15 +213,20 @@ def faults_of(name, text):
     if name.endswith(".md"):
         found = faults_of_readme(text)
     else:
-        kinds = ["comment", "string"] if FOR_USERS_TOO.search(text) else ["comment"]
+        for_users = FOR_USERS_TOO.search(text) or (
+            name.startswith("client/ctl/") and TEXT_OF_CTL.search(text))
+        kinds = ["comment", "string"] if for_users else ["comment"]
         found = [fault for kind in kinds for fault in faults_of_code(text, kind)]
     places = sorted((text.count("\n", 0, where) + 1, what) for where, what in found)
     return [f"{name}:{line}: {what}" for (line, what), _ in itertools.groupby(places)]
 
 
 def main(names):
-    found = [fault for name in names
-             for fault in faults_of(name, pathlib.Path(name).read_text(encoding="utf-8", errors="replace"))]
+    is_message = names[:1] == ["--commit-message"]
+    found = []
+    for name in names[is_message:]:
+        text = pathlib.Path(name).read_text(encoding="utf-8", errors="replace")
+        found += faults_of_subject(text) if is_message else faults_of(name, text)
     print("\n".join(found))
     return 1 if found else 0
 

@@ -1,10 +1,8 @@
-/* What libmlxcomm needs of the control service, as a table of C functions: the module
- * libmlxcomm_attach has it, and is loaded when a process first connects, so that
- * nobody who only links or imports mlxcomm pays for it.
+/* The control service for libmlxcomm, as a table of C functions in the module libmlxcomm_attach. A process loads
+ * the module when it first connects, so that programs that only link or import mlxcomm do not pay for it.
  *
- * Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their
- * deadline if the daemon keeps none. They return a mlxcomm_code; what a failure says is
- * for users, and names nothing of the protocol.
+ * Blocking calls call `interrupt` about every 50 ms, and end ten seconds after their deadline even if the daemon
+ * does not answer. They return a mlxcomm_code. Failure messages are for users and do not mention the protocol.
  *
  * Owner: the module, static. Thread: any. Memory: an Attachment is made by open and
  * ended by close; strings are the caller's, on both sides.

@@ -199,11 +199,11 @@ int main(int argc, char** argv) {
   auto* const seed = app.add_option("--seed", options.seed, "replays this one");
   app.add_option("--seeds", options.seeds, "FIRST..LAST");
   app.add_option("--soak", options.soak_minutes, "runs new seeds for this many minutes");
-  app.add_flag("--verbose", options.verbose, "tells what happens");
+  app.add_flag("--verbose", options.verbose, "prints every event");
   app.add_option("--planted", options.planted, "puts a bug in: the checks must find it")
       ->check(CLI::IsMember({"none", "drop-acknowledgement", "keep-duplicates", "forget-credit"}));
   app.add_option("--script", options.script,
-                 "runs what the file says, and tells what daemons tell");
+                 "runs the file's steps, and prints what daemons report");
   CLI11_PARSE(app, argc, argv);
   options.has_seed = !seed->empty();
   spdlog::set_level(options.verbose ? spdlog::level::debug : spdlog::level::off);

@@ -1,5 +1,5 @@
-"""tests/lint in a small repository: correct files pass, and one fault of each kind is refused. And which text
-tests/prose.py takes for prose."""
+"""tests/lint in a small repository: correct files pass, and one fault of each kind is refused. And the texts
+that tests/prose.py reads."""
 
 import json
 import os
@@ -128,6 +128,41 @@ def test_strings_of_files_that_define_options_are_read_as_the_compiler_joins_the
 def test_sentences_of_readmes_are_short_and_have_a_subject():
     half = "word " * 39
     assert found_in("README.md", f"A {half.strip()}.\n\n- {half}\n- {half}\n\n{half} `{half}`.\n") == []
-    assert found_in("README.md", f"A word {half}.\n") == ["1: a sentence of 41 words, and 40 may be"]
+    assert found_in("README.md", f"A word {half}.\n") == ["1: a sentence of 41 words, and 40 are allowed"]
     assert found_in("README.md", "It begins. Who waits looks first.\n") == ["1: 'Who waits looks ..."]
     assert found_in("README.md", f"| Who waits looks first. | {half}; {half} |\n") == []
+
+
+def test_texts_of_tools_and_settings_are_read():
+    text = 'return absl::StrCat("nobody at ", path);  // Nobody.\n'
+    assert found_in("client/ctl/a.cc", text) == ["1: 'nobody"]
+    assert found_in("daemon/a.cc", text) == [], "other programs' strings have other readers"
+    assert found_in("client/ctl/a.cc", 'text = Format("{said}", {"said", StrCat(said)});\n') == [], "a key"
+    setting = 'bool a = 1 [(setting) = {\n  help: "It goes on "\n  "by itself." }];  // Anew.\n'
+    assert found_in("a.proto", setting) == ["2: 'goes on", "3: 'Anew", "3: 'by itself"]
+
+
+def test_commit_subjects_are_short_and_plain(tmp_path):
+    for subject, fault in (("daemon: the change read once more", "'read once more'"),
+                           ("a" * 81, "81 characters"), ("link: a rail is told of it", "'is told'"),
+                           ("proto: fields come to nothing", "'come to nothing'")):
+        assert fault in " ".join(prose.faults_of_subject(f"\n{subject}\n\nbody\n")), subject
+    for subject in ("a" * 80, "link: a rail that fails is logged", f"Merge branch '{80 * 'a'}'"):
+        assert prose.faults_of_subject(f"{subject}\n\nIt is told, {100 * 'a'}\n") == []
+    message = tmp_path / "message"
+    message.write_text("daemon: the change read once more\n")
+    done = subprocess.run([ROOT / "tests" / "prose.py", "--commit-message", message], capture_output=True,
+                          text=True)
+    assert done.returncode == 1 and done.stdout.startswith("commit subject: 'read once more': "), done.stdout
+
+
+# Why: a hook that is not configured for its stage never runs.
+def test_the_hook_of_commit_messages_refuses_a_subject(tmp_path):
+    make_repository(tmp_path)
+    message = tmp_path / "message"
+    for subject, code in (("daemon: read once more", 1), ("daemon: counts twice", 0)):
+        message.write_text(f"{subject}\n")
+        words = ["-m", "pre_commit", "run", "--hook-stage", "commit-msg", "--commit-msg-filename", message]
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "build/pre-commit")})
+        assert done.returncode == code, done.stdout + done.stderr
