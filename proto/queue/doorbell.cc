@@ -19,6 +19,28 @@ bool Prepare(int end) {
          ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
 }
 
+// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the descriptor
+// readable.
+template <typename Receive>
+DoorbellState DrainBy(Receive receive) {
+  char bytes[4096];
+  for (;;) {
+    const ssize_t got = receive(bytes, sizeof bytes);
+    if (got > 0) return DoorbellState::kRung;
+    if (got == 0) return DoorbellState::kOtherSideGone;
+    if (errno == EINTR) continue;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
+                                                   : DoorbellState::kOtherSideGone;
+  }
+}
+
+bool WaitForInput(int doorbell, std::uint64_t timeout_ns) {
+  pollfd waited{doorbell, POLLIN, 0};
+  // Rounded up, so that a short wait does not become a spin.
+  const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
+  return ::poll(&waited, 1, static_cast<int>(ms)) > 0;
+}
+
 }  // namespace
 
 bool MakeDoorbellPair(int ends[2]) {
@@ -37,25 +59,6 @@ void RingDoorbell(int doorbell) {
   }
 }
 
-namespace {
-
-// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the descriptor
-// readable.
-template <typename Receive>
-DoorbellState DrainBy(Receive receive) {
-  char bytes[4096];
-  for (;;) {
-    const ssize_t got = receive(bytes, sizeof bytes);
-    if (got > 0) return DoorbellState::kRung;
-    if (got == 0) return DoorbellState::kOtherSideGone;
-    if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
-                                                   : DoorbellState::kOtherSideGone;
-  }
-}
-
-}  // namespace
-
 // The system closes descriptors that are not received.
 DoorbellState DrainDoorbell(int doorbell) {
   return DrainBy([doorbell](char* bytes, std::size_t most) {
@@ -70,17 +73,6 @@ DoorbellState DrainDoorbell(int doorbell, int& descriptor) {
     return ReceiveSome(doorbell, bytes, most, &descriptor, /*capacity=*/1, &count);
   });
 }
-
-namespace {
-
-bool WaitForInput(int doorbell, std::uint64_t timeout_ns) {
-  pollfd waited{doorbell, POLLIN, 0};
-  // Rounded up, so that a short wait does not become a spin.
-  const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
-  return ::poll(&waited, 1, static_cast<int>(ms)) > 0;
-}
-
-}  // namespace
 
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns) {
   return WaitForInput(doorbell, timeout_ns) ? DrainDoorbell(doorbell) : DoorbellState::kSilent;
