@@ -56,16 +56,16 @@ constexpr Sources SourcesOf(const ShapeRequest& request) {
   return {};
 }
 
-// How often each link of a ring of all ranks carries the operation's bytes, in each direction, as
-// nccl-tests counts it: for blocks or counts, the bytes of all ranks' blocks together.
+// The factor from an operation's bytes to the bytes on each link of a ring, in each direction, as in
+// nccl-tests. With blocks or counts, the operation's bytes are those of all ranks' blocks.
 double RingLoad(OperationKind kind, std::uint32_t ranks);
 
-// What is wrong with an argument, for messages of whichever interface knows it first.
+// The error text for an operator that does not support the type.
 inline std::string WhyMeaningless(ReduceOperator op, DataType type) {
   return WhyWrong("op", std::string("an operator for ") + DataTypeName(type),
                   std::string(ReduceOperatorName(op)) + ", which needs " + MeaningOf(op) + " type");
 }
-// Empty: `peer` may be the root, destination or source of rank `rank` of `size`.
+// The error text for a wrong root, destination or source of rank `rank` of `size`; empty: `peer` is valid.
 inline std::string WhyWrongPeer(OperationKind kind, std::uint32_t peer, std::uint32_t rank,
                                 std::uint32_t size) {
   const std::string got = std::to_string(peer);

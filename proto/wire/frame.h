@@ -17,8 +17,7 @@
 
 namespace mlxcomm::wire {
 
-static_assert(std::endian::native == std::endian::little,
-              "headers are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "headers are sent in memory order");
 
 inline constexpr std::uint32_t kFrameMagic = 0x46434c4d;  // "MLCF"
 inline constexpr std::uint32_t kEagerBytesMax = 16 * 1024;

@@ -267,7 +267,7 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
     said = {"folder": f"{folder}, mlxcommd's folder, belongs to user {BOB}, not to user {uid}:",
             "socket": f"{path}, mlxcommd's socket, belongs to user {BOB}, not to user {uid}:",
             "listener": f"mlxcommd at {path} is run by user {BOB}, not by user {uid}:",
-            "all of a namespace": "In a user namespace this may be anybody"}[alien]
+            "all of a namespace": "In a user namespace, this uid stands for all users"}[alien]
     for program in (["mlxcommctl", "status"], ["ground_rank", "0", "1", "job", "sum:64"]):
         victim = subprocess.Popen([*before, str(c.public / program[0]), *program[1:]], env=here, cwd="/",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=uid,

@@ -1,4 +1,4 @@
-// What scripts read of links, and what a number of another release stands for.
+// The words for links that scripts read, and numbers of other releases.
 #include "proto/status_words.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(StatusWordsTest, JsonHasStatesAndReasonsAsWords) {
   }
 }
 
-TEST(StatusWordsTest, ANumberOfAnotherReleaseIsTheReasonThatIsAskedForInItsPlace) {
+TEST(StatusWordsTest, ReplacesAnUnknownReason) {
   EXPECT_EQ(LinkReasonOf(10, LinkReason::kNone), LinkReason::kWrongKey);
   for (const std::uint32_t number : {0u, kLinkReasons, 255u, 256u + 10u, 0xffffffffu}) {
     EXPECT_EQ(LinkReasonOf(number, LinkReason::kWayEnded), LinkReason::kWayEnded) << number;

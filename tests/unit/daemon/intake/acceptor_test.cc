@@ -1,4 +1,4 @@
-// The intake's door: which processes it accepts, and how it refuses the others.
+// Accepts and refuses local processes.
 #include "daemon/intake/acceptor.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ class AcceptorTest : public testing::Test {
   [[nodiscard]] bool Await(const std::function<bool()>& done) {
     return RunUntil(io, [this] { acceptor->OnTurn(); }, done);
   }
-  // As the loop does it: what is ready, then the next turn.
+  // Like the loop: runs ready handlers, then the next turn.
   void Turn() {
     io.restart();
     io.poll();
@@ -67,7 +67,7 @@ class AcceptorTest : public testing::Test {
     return Await([&] { return process.HasAnswer(); }) && process.TakeAnswer() &&
            process.answer().failure_code != FailureCode::kNone;
   }
-  // Others are still served: checked after each misdeed.
+  // Checks, after each fault, that another process is still served.
   void ExpectService() {
     const std::size_t before = host.hellos.size();
     LocalProcess process(options.socket_path);
@@ -82,7 +82,7 @@ class AcceptorTest : public testing::Test {
   std::optional<Acceptor> acceptor;
 };
 
-TEST_F(AcceptorTest, HandsOnAHelloThatComesByteByByte) {
+TEST_F(AcceptorTest, AcceptsAHelloThatArrivesByteByByte) {
   ASSERT_TRUE(Open().ok());
   LocalProcess process(options.socket_path);
   const queue::ClientHello hello = GoodHello(queue::ProcessRole::kTool, 4711);
@@ -98,9 +98,8 @@ TEST_F(AcceptorTest, HandsOnAHelloThatComesByteByByte) {
   EXPECT_EQ(acceptor->refused(), 0u);
 }
 
-// Why: under a small limit of memory the daemon gets no thread that asks, and the user directory, which
-// has no fault then, was to be mended.
-TEST_F(AcceptorTest, NamesTheLimitAndNotTheUserDirectoryWhereNoThreadCanAsk) {
+// Why: under a small memory limit no thread can start, and the error blamed the user directory.
+TEST_F(AcceptorTest, NamesTheThreadLimitIfNoThreadCanAskForAUser) {
   options.users.naming = UserNaming::kByName;
   options.lookup = [](uid_t, const UserOptions&) -> absl::StatusOr<User> {
     return absl::ResourceExhaustedError("no thread: raise the limit (ulimit -v: 7 KiB)");
@@ -111,11 +110,11 @@ TEST_F(AcceptorTest, NamesTheLimitAndNotTheUserDirectoryWhereNoThreadCanAsk) {
   ASSERT_TRUE(AwaitRefusal(process));
   EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
   EXPECT_THAT(process.answer().message,
-              AllOf(HasSubstr("ulimit -v: 7 KiB"), Not(HasSubstr("fix its user directory"))));
+              AllOf(HasSubstr("ulimit -v: 7 KiB"), Not(HasSubstr("user directory"))));
 }
 
-// Why: the bytes behind the hello are gRPC's.
-TEST_F(AcceptorTest, ReadsNotOneByteMoreThanTheHello) {
+// Why: the bytes after the hello are gRPC's.
+TEST_F(AcceptorTest, ReadsOnlyTheHello) {
   ASSERT_TRUE(Open().ok());
   LocalProcess process(options.socket_path);
   const queue::ClientHello hello = GoodHello();
@@ -128,7 +127,7 @@ TEST_F(AcceptorTest, ReadsNotOneByteMoreThanTheHello) {
   EXPECT_STREQ(rest, "PRI");
 }
 
-TEST_F(AcceptorTest, RefusesWhatIsNoHelloAndSaysWhy) {
+TEST_F(AcceptorTest, RefusesAnInvalidHelloWithTheReason) {
   ASSERT_TRUE(Open().ok());
   queue::ClientHello magic = GoodHello();
   magic.magic ^= 1;
@@ -157,7 +156,7 @@ TEST_F(AcceptorTest, RefusesWhatIsNoHelloAndSaysWhy) {
   ExpectService();
 }
 
-TEST_F(AcceptorTest, RefusesAHelloThatIsNotWholeAtItsDeadline) {
+TEST_F(AcceptorTest, RefusesAnIncompleteHelloAtItsDeadline) {
   options.hello_timeout_ns = 20'000'000;
   ASSERT_TRUE(Open().ok());
   LocalProcess silent(options.socket_path);
@@ -170,7 +169,7 @@ TEST_F(AcceptorTest, RefusesAHelloThatIsNotWholeAtItsDeadline) {
   EXPECT_EQ(acceptor->refused(), 2u);
 }
 
-TEST_F(AcceptorTest, RefusesWhoLeavesInTheMiddle) {
+TEST_F(AcceptorTest, RefusesAProcessThatLeavesDuringItsHello) {
   ASSERT_TRUE(Open().ok());
   {
     LocalProcess process(options.socket_path);
@@ -180,7 +179,7 @@ TEST_F(AcceptorTest, RefusesWhoLeavesInTheMiddle) {
   ExpectService();
 }
 
-TEST_F(AcceptorTest, TellsTheListenersReasonAndCutsItToItsRoom) {
+TEST_F(AcceptorTest, SendsTheListenersReasonTruncatedToItsField) {
   ASSERT_TRUE(Open().ok());
   host.answer = {FailureCode::kResourceExhausted, kNoRank, std::string(1000, 'x')};
   LocalProcess process(options.socket_path);
@@ -191,7 +190,7 @@ TEST_F(AcceptorTest, TellsTheListenersReasonAndCutsItToItsRoom) {
             std::string(sizeof process.answer().message - 1, 'x'));
 }
 
-TEST_F(AcceptorTest, HearsABoundedNumberAtOnce) {
+TEST_F(AcceptorTest, LimitsOpenHellos) {
   ASSERT_TRUE(Open().ok());
   std::vector<std::unique_ptr<LocalProcess>> silent;
   for (std::uint32_t i = 0; i < Acceptor::kHellosMax + Acceptor::kHellosKept; ++i) {
@@ -202,13 +201,13 @@ TEST_F(AcceptorTest, HearsABoundedNumberAtOnce) {
   ASSERT_TRUE(AwaitRefusal(one_more));
   EXPECT_THAT(one_more.answer().message, HasSubstr("try again"));
   EXPECT_EQ(acceptor->refused(), 1u);
-  // The first ones are heard whenever they speak, and make room.
+  // The first ones may finish their hellos at any time, which makes room.
   ASSERT_TRUE(silent[0]->Send(GoodHello()));
   ASSERT_TRUE(Await([&] { return host.hellos.size() == 1; }));
   ExpectService();
 }
 
-TEST_F(AcceptorTest, ServesOthersAfterAThousandThatComeAndGo) {
+TEST_F(AcceptorTest, ServesAProcessAfterAThousandDisconnected) {
   ASSERT_TRUE(Open().ok());
   for (int i = 0; i < 1000; ++i) {
     const LocalProcess process(options.socket_path);
@@ -219,10 +218,9 @@ TEST_F(AcceptorTest, ServesOthersAfterAThousandThatComeAndGo) {
   ExpectService();
 }
 
-// Why: while processes keep connecting there is always one to accept, and the loop's turn would
-// never end.
-// How: forty wait, each with a hello that is refused at once.
-TEST_F(AcceptorTest, TakesInABoundedNumberATurn) {
+// Why: while processes keep connecting, a turn without a limit would never end.
+// How: forty connections wait, each with a hello that is refused at once.
+TEST_F(AcceptorTest, AcceptsALimitedNumberInATurn) {
   ASSERT_TRUE(Open().ok());
   queue::ClientHello wrong = GoodHello();
   wrong.magic = 0;
@@ -253,10 +251,10 @@ class Log {
   std::shared_ptr<spdlog::logger> before_;
 };
 
-// Why: a daemon that has run out of descriptors must say so, and go on when there are some.
-// How: only the acceptor's turns run without descriptors, and nothing in them is new to the
-// sanitizers, which need some when they see an object for the first time.
-TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
+// Why: a daemon without descriptors must report it, and accept again once it has some.
+// How: only the acceptor's turns run without descriptors, and they have run before, because sanitizers need
+// descriptors when they see code for the first time.
+TEST_F(AcceptorTest, LogsOnceThatItCannotAcceptAndAcceptsAgain) {
   const Log log;
   ASSERT_TRUE(Open().ok());
   const auto turns = [&io = io, &listen_socket = *acceptor](int count) {
@@ -287,8 +285,8 @@ TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
 }
 
-// Why: one user's clients with all of the daemon's descriptors would keep root from asking who they are.
-TEST_F(AcceptorTest, KeepsDescriptorsForRoot) {
+// Why: if one user's clients had all of the daemon's descriptors, root could not find out who they are.
+TEST_F(AcceptorTest, ReservesDescriptorsForRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   options.all_users = true;
   ASSERT_TRUE(Open().ok());
@@ -311,11 +309,11 @@ TEST_F(AcceptorTest, KeepsDescriptorsForRoot) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
   EXPECT_THAT(process.answer().message,
-              HasSubstr(absl::StrCat("nearly all of the ", few, " files")));
+              HasSubstr(absl::StrCat("its limit of ", few, " open files")));
 }
 
-// Why: the log limits the lines of each user, which it knows by their beginning.
-TEST_F(AcceptorTest, LogsWhomItRefuses) {
+// Why: the log limits each user's lines, which it recognises by their beginning.
+TEST_F(AcceptorTest, LogsTheUserThatItRefuses) {
   const Log log;
   ASSERT_TRUE(Open().ok());
   {
@@ -327,7 +325,7 @@ TEST_F(AcceptorTest, LogsWhomItRefuses) {
                                                  ::getpid(), ": ")));
 }
 
-TEST_F(AcceptorTest, ServesNoOtherUserUnlessTold) {
+TEST_F(AcceptorTest, ServesOtherUsersOnlyIfConfigured) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   constexpr uid_t kNobody = 65534;
   for (const bool all_users : {false, true}) {
@@ -352,7 +350,7 @@ TEST_F(AcceptorTest, ServesNoOtherUserUnlessTold) {
   }
 }
 
-TEST_F(AcceptorTest, SaysWhoTheUserIs) {
+TEST_F(AcceptorTest, PassesTheUserToTheListener) {
   options.users = {UserNaming::kByName, ""};
   ASSERT_TRUE(Open().ok());
   LocalProcess process(options.socket_path);
@@ -362,8 +360,8 @@ TEST_F(AcceptorTest, SaysWhoTheUserIs) {
   EXPECT_EQ(host.user.name == "root", ::geteuid() == 0);
 }
 
-// Why: connecting costs nothing; silent processes must not keep the others out.
-TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
+// Why: connecting costs nothing; silent processes must not lock other users out.
+TEST_F(AcceptorTest, AcceptsOtherUsersBesideOneUsersSilentProcesses) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   constexpr uid_t kNobody = 65534;
   options.all_users = true;
@@ -391,9 +389,9 @@ TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
   EXPECT_TRUE(Await([&] { return host.hellos.size() > before; }));
 }
 
-// Why: each session costs the loop some 100 us of mapping memory, in which no payload moves. A job of many
-// ranks starts them at once, so those that come too fast wait and are not refused.
-TEST_F(AcceptorTest, OneUsersSessionsBeyondTheRateWaitAndAreServed) {
+// Why: opening a session blocks the loop for about 100 us, in which no payload moves. A job starts many
+// ranks at once, so sessions beyond the rate wait and are not refused.
+TEST_F(AcceptorTest, DelaysAUsersSessionsBeyondTheRate) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   options.all_users = true;
   ASSERT_TRUE(Open().ok());
@@ -420,7 +418,7 @@ TEST_F(AcceptorTest, OneUsersSessionsBeyondTheRateWaitAndAreServed) {
   EXPECT_EQ(acceptor->refused(), 0u);
 }
 
-TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {
+TEST_F(AcceptorTest, MakesItsSocketForItsUserOnly) {
   options.socket_path = folder.path() + "/made/socket";
   ASSERT_TRUE(Open().ok());
   struct stat facts{};
@@ -430,7 +428,7 @@ TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {
   EXPECT_EQ(facts.st_mode & 0777, 0700u);
 }
 
-TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
+TEST_F(AcceptorTest, MakesItsSocketForAllUsersIfConfigured) {
   options.socket_path = folder.path() + "/made/socket";
   options.all_users = true;
   ASSERT_TRUE(Open().ok());
@@ -439,7 +437,7 @@ TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
   EXPECT_EQ(facts.st_mode & 0777, 0666u);
 }
 
-// A socket at the path that nothing answers; listening or left behind.
+// A socket at the path, listening without answers, or stale.
 FileDescriptor BindAt(const std::string& path, bool listening) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -452,14 +450,14 @@ FileDescriptor BindAt(const std::string& path, bool listening) {
   return socket;
 }
 
-TEST_F(AcceptorTest, ReplacesASocketThatWasLeftBehind) {
+TEST_F(AcceptorTest, ReplacesAStaleSocket) {
   BindAt(options.socket_path, /*listening=*/true).Reset();
   ASSERT_TRUE(Open().ok());
   ExpectService();
 }
 
-// Why: a daemon that is stopped, or under load, must not lose its socket to a second one.
-TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
+// Why: a stopped or busy daemon must not lose its socket to a second one.
+TEST_F(AcceptorTest, KeepsTheSocketOfAListenerThatDoesNotAnswer) {
   const FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
   std::vector<std::unique_ptr<Acceptor>> attempts;
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
@@ -477,9 +475,9 @@ TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
   EXPECT_TRUE(std::filesystem::exists(options.socket_path));
 }
 
-// Why: at an upgrade the door stays where it is while one program ends and the next one begins. Who comes in
-// between must neither be refused nor served by the one that ends.
-TEST_F(AcceptorTest, LeavesTheDoorToTheNextProgramAndWhoWaitsAtItIsServedThere) {
+// Why: during an upgrade the socket stays in place while one program ends and the next one starts. Processes
+// that connect in between must neither be refused nor served by the old program.
+TEST_F(AcceptorTest, HandsTheSocketToTheNextProgramWithItsBacklog) {
   ASSERT_TRUE(Open().ok());
   Turn();
   acceptor->Rest();
@@ -501,7 +499,7 @@ TEST_F(AcceptorTest, LeavesTheDoorToTheNextProgramAndWhoWaitsAtItIsServedThere) 
 }
 
 // Why: an upgrade may be refused at the last moment.
-TEST_F(AcceptorTest, GoesOnAfterARestAndServesWhoCameInTheMeantime) {
+TEST_F(AcceptorTest, ServesTheBacklogAfterARest) {
   ASSERT_TRUE(Open().ok());
   Turn();
   LocalProcess half(options.socket_path);  // Says its hello late: not at rest before.
@@ -517,8 +515,8 @@ TEST_F(AcceptorTest, GoesOnAfterARestAndServesWhoCameInTheMeantime) {
   EXPECT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
 }
 
-// Why: the configuration may name another path by then, and a variable of the environment may be anything.
-TEST_F(AcceptorTest, TakesNoDoorThatIsNotAtItsPath) {
+// Why: the configuration may have another path by then, and the environment variable may have any value.
+TEST_F(AcceptorTest, RefusesASocketWithAnotherPath) {
   ASSERT_TRUE(Open().ok());
   acceptor->Rest();
   ASSERT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
@@ -539,7 +537,7 @@ TEST_F(AcceptorTest, TakesNoDoorThatIsNotAtItsPath) {
   ExpectService();
 }
 
-TEST_F(AcceptorTest, LeavesAFileThatIsNoSocketAlone) {
+TEST_F(AcceptorTest, KeepsAFileThatIsNotASocket) {
   std::ofstream(options.socket_path) << "precious";
   const absl::Status status = Open();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -548,7 +546,7 @@ TEST_F(AcceptorTest, LeavesAFileThatIsNoSocketAlone) {
   EXPECT_EQ(std::filesystem::file_size(options.socket_path), 8u);
 }
 
-TEST_F(AcceptorTest, RefusesPathsThatCannotBe) {
+TEST_F(AcceptorTest, RefusesInvalidPaths) {
   options.socket_path = folder.path() + "/" + std::string(200, 'x');
   EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
   options.socket_path = "";
@@ -557,7 +555,7 @@ TEST_F(AcceptorTest, RefusesPathsThatCannotBe) {
   EXPECT_EQ(Open().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(AcceptorTest, StopRefusesWhoIsStillTalkingAndRemovesTheSocket) {
+TEST_F(AcceptorTest, StopRefusesOpenHellosAndRemovesTheSocket) {
   ASSERT_TRUE(Open().ok());
   LocalProcess process(options.socket_path);
   const queue::ClientHello hello = GoodHello();

@@ -1,4 +1,4 @@
-// The two words by which a client's pages stay where a device has them.
+// The two words that keep a client's pages while a device has them registered.
 #include "daemon/intake/arena_pages.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(ArenaPagesTest, StayFromTheFirstRegionToTheLast) {
   EXPECT_EQ(words->registered, 0u);
 }
 
-TEST(ArenaPagesTest, AreNotKeptWhileTheClientGivesSomeBack) {
+TEST(ArenaPagesTest, AreNotKeptWhileTheClientReturnsSome) {
   queue::ArenaPages* words = nullptr;
   const auto pages = MakePages(words);
   words->giving_back = 1;
@@ -44,7 +44,7 @@ TEST(ArenaPagesTest, AreNotKeptWhileTheClientGivesSomeBack) {
   EXPECT_NE(pages->Keep(), nullptr);
 }
 
-// Why: a region may outlive its client's session, for example where a driver hangs.
+// Why: a region may outlive its client's session, for example if a driver hangs.
 TEST(ArenaPagesTest, AreKeptByARegionThatOutlivesTheSession) {
   queue::ArenaPages* words = nullptr;
   auto pages = MakePages(words);
@@ -54,10 +54,10 @@ TEST(ArenaPagesTest, AreKeptByARegionThatOutlivesTheSession) {
   region.reset();  // The segment goes with it.
 }
 
-// Why: if each side looked first and announced then, both could go on: a page would be given back
-// that a device is about to hold, and the device would send its old contents.
-// How: both at once, often; when one goes on, the other must not.
-TEST(ArenaPagesTest, AreNeverKeptAndGivenBackAtOnce) {
+// Why: if each side read first and announced then, both could continue: a page that a device is about to
+// register would be returned, and the device would send its old contents.
+// How: both at once, often; if one continues, the other must not.
+TEST(ArenaPagesTest, AreNeverKeptAndReturnedAtOnce) {
   queue::ArenaPages* words = nullptr;
   const auto pages = MakePages(words);
   std::atomic<bool> done{false};

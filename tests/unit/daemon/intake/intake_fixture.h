@@ -1,7 +1,7 @@
 // An intake and its local processes in one thread, with a listener that records its calls.
 //
-// Owner: the test. Thread: the test's. Memory: releases ended sessions' memory only
-// where the test does.
+// Owner: the test. Thread: the test's. Memory: only the test releases ended sessions'
+// memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class IntakeFixture : public testing::Test {
   [[nodiscard]] bool Await(const std::function<bool()>& done) {
     return RunUntil(io, [this] { intake->Poll(); }, done);
   }
-  // A process that has its answer, accepted or not; null when there was none.
+  // A process with its answer, accepted or not; null if there was none.
   std::unique_ptr<LocalProcess> Connect(
       const queue::ClientHello& hello = GoodHello(queue::ProcessRole::kClient)) {
     auto process = std::make_unique<LocalProcess>(options.socket_path);
@@ -79,7 +79,7 @@ class IntakeFixture : public testing::Test {
     entry.reduce_operator = ReduceOperator::kSum;
     return entry;
   }
-  // One operation there and back: this process is served.
+  // Runs one operation, to check that this process is served.
   void ExpectService(LocalProcess& process, SessionId session) {
     const std::size_t before = diary.taken.size();
     ASSERT_TRUE(process.Submit(Sum(77)));

@@ -33,13 +33,13 @@ TEST_F(IntakeTest, GivesAClientItsSegments) {
   EXPECT_EQ(intake->counters().arena_bytes, client->answer().arena_bytes);
 }
 
-// Why: a named side must hold for all threads of the node, including clients'.
+// Why: a configured policy must hold for all threads of the node, including clients'.
 //
-// One intake for each io_context: it may not run again after the intake has gone.
+// One intake for each io_context, which must not run after the intake is destroyed.
 class ScheduledIntakeTest : public IntakeTest,
                             public testing::WithParamInterface<queue::Scheduling> {};
 
-TEST_P(ScheduledIntakeTest, SaysWhichSideOfSchedulingWasNamed) {
+TEST_P(ScheduledIntakeTest, SendsTheConfiguredScheduling) {
   options.scheduling = GetParam();
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Sides, ScheduledIntakeTest,
                          testing::Values(queue::Scheduling::kAuto, queue::Scheduling::kFewCores,
                                          queue::Scheduling::kManyCores));
 
-TEST_F(IntakeTest, HandsTheConnectionOn) {
+TEST_F(IntakeTest, PassesTheConnectionToTheListener) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -62,7 +62,7 @@ TEST_F(IntakeTest, HandsTheConnectionOn) {
   EXPECT_LT(::recv(daemon_end, bytes, sizeof bytes, 0), 0) << "it does not block";
 }
 
-TEST_F(IntakeTest, GivesNoMoreArenaThanItsLimit) {
+TEST_F(IntakeTest, LimitsAnArena) {
   ASSERT_TRUE(Open().ok());
   for (const std::uint64_t wanted : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     const auto client = Connect(GoodHello(queue::ProcessRole::kClient, wanted));
@@ -71,7 +71,7 @@ TEST_F(IntakeTest, GivesNoMoreArenaThanItsLimit) {
   }
 }
 
-TEST_F(IntakeTest, GivesAToolADoorbellAlone) {
+TEST_F(IntakeTest, GivesAToolOnlyADoorbell) {
   ASSERT_TRUE(Open().ok());
   const auto tool = Connect(GoodHello(queue::ProcessRole::kTool, 0));
   ASSERT_NE(tool, nullptr);
@@ -114,7 +114,7 @@ TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
   EXPECT_EQ(client->completions().Pop(completion), queue::RingResult::kNothing);
 }
 
-TEST_F(IntakeTest, AnswersWhatIsWrongAndServesOn) {
+TEST_F(IntakeTest, AnswersAWrongSubmissionAndContinues) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -131,7 +131,7 @@ TEST_F(IntakeTest, AnswersWhatIsWrongAndServesOn) {
   ExpectService(*client, diary.opened[0]);
 }
 
-TEST_F(IntakeTest, RingsForAClientThatSleepsOnly) {
+TEST_F(IntakeTest, RingsOnlyForASleepingClient) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -147,7 +147,7 @@ TEST_F(IntakeTest, RingsForAClientThatSleepsOnly) {
   EXPECT_EQ(queue::DrainDoorbell(client->doorbell()), queue::DoorbellState::kRung);
 }
 
-TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
+TEST_F(IntakeTest, SleepsOnlyWithoutSubmissionsAndWakesAtADoorbell) {
   ASSERT_TRUE(Open().ok());
   const auto first = Connect();
   const auto second = Connect();
@@ -167,11 +167,11 @@ TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
   EXPECT_EQ(intake->Poll(), 1u);
 }
 
-// Why: a client that rings again and again must not make one turn last for ever, and emptying a
-// bell before reading the submissions delays the operation.
-// How: after a first ring the doorbell is filled; it has room again only once it has been read,
-// which happens before sleep, or after a number of turns.
-TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
+// Why: a client that keeps ringing must not make one turn last forever, and draining a doorbell before
+// reading the submissions delays the operation.
+// How: after a first ring the doorbell is filled; it has space again only once it is drained, which happens
+// before sleep or after a number of turns.
+TEST_F(IntakeTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -193,8 +193,8 @@ TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
   EXPECT_TRUE(has_room_after(0, true));
 }
 
-// How: the bell is full; as long as it has no room it was not read.
-TEST_F(IntakeTest, TakesWhatWasSubmittedBeforeItHearsTheDoorbell) {
+// How: the doorbell is full; while it has no space it has not been drained.
+TEST_F(IntakeTest, TakesSubmissionsBeforeItDrainsTheDoorbell) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -210,7 +210,7 @@ TEST_F(IntakeTest, TakesWhatWasSubmittedBeforeItHearsTheDoorbell) {
   EXPECT_FALSE(rings());
 }
 
-TEST_F(IntakeTest, ARingThatWasHeardWakesNobodyAgain) {
+TEST_F(IntakeTest, ADrainedRingDoesNotWakeTheLoopAgain) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -227,8 +227,8 @@ TEST_F(IntakeTest, ARingThatWasHeardWakesNobodyAgain) {
   ExpectService(*client, diary.opened[0]);
 }
 
-// Why: the doorbell's end is that of its process, even for a loop that is never idle.
-TEST_F(IntakeTest, HearsOfAProcesssEndWithoutEverSleeping) {
+// Why: a closed doorbell shows the process's exit, even to a loop that is never idle.
+TEST_F(IntakeTest, DetectsAnExitWithoutEverSleeping) {
   ASSERT_TRUE(Open().ok());
   const auto leaves = Connect();
   const auto busy = Connect();
@@ -260,8 +260,8 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   EXPECT_EQ(std::ranges::count(diary.taken, diary.opened[1], &Diary::Taken::session), 1);
 }
 
-// Why: a user with many processes would make a turn long for the others.
-TEST_F(IntakeTest, TakesABoundedNumberOfAUserInATurn) {
+// Why: a user with many processes would lengthen the turn for other users.
+TEST_F(IntakeTest, LimitsAUsersSubmissionsInATurn) {
   ASSERT_TRUE(Open().ok());
   constexpr std::size_t kClients = 8;
   std::vector<std::unique_ptr<LocalProcess>> clients;
@@ -278,9 +278,9 @@ TEST_F(IntakeTest, TakesABoundedNumberOfAUserInATurn) {
   EXPECT_EQ(diary.taken.size(), 100 * kClients);
 }
 
-// Why: what one user takes is missing for the others; a crash gives it back.
+// Why: other users lack what one user holds; a crash must free it.
 // How: the limits of one user are lower than those for all, so the user reaches its own.
-TEST_F(IntakeTest, AUserMeetsItsOwnLimitsAndGetsBackWhatItsCrashedClientsHad) {
+TEST_F(IntakeTest, AUserReachesItsLimitsAndACrashFreesItsShare) {
   options.per_user = {2, 2 << 16, 0};
   ASSERT_TRUE(Open().ok());
   auto first = Connect();
@@ -332,7 +332,7 @@ TEST_F(IntakeTest, RefusesAnOperationBeyondAUsersLimitUntilOneEnds) {
   EXPECT_EQ(intake->use().used.operations, 2u);
 }
 
-TEST_F(IntakeTest, WhereAllUsersAreServedNoneHasMoreThanThreeQuarters) {
+TEST_F(IntakeTest, WithAllUsersOneGetsThreeQuarters) {
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(intake->use().per_user.clients, 64u);
   intake.reset();
@@ -378,7 +378,7 @@ TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {
   ExpectService(*client, diary.opened.back());
 }
 
-TEST_F(IntakeTest, EndCutsDoorbellAndConnectionAndTellsLater) {
+TEST_F(IntakeTest, EndClosesDoorbellAndConnectionAndReportsLater) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -413,7 +413,7 @@ TEST_F(IntakeTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
   EXPECT_EQ(intake->Poll(), 0u);
 }
 
-TEST_F(IntakeTest, MayBeToldToEndASessionFromInsideItsSubmission) {
+TEST_F(IntakeTest, MayEndASessionFromInsideItsSubmission) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -442,7 +442,7 @@ TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
   EXPECT_FALSE(intake->Find(first->token(), peer_of(diary.opened[1])).has_value());
   EXPECT_FALSE(intake->Find(first->token().substr(1), peer_of(session)).has_value());
   EXPECT_FALSE(intake->Find("", "").has_value());
-  // Current gRPC has no more information about a connection; the token is still needed.
+  // Newer gRPC does not identify the connection; the token is still required.
   EXPECT_TRUE(intake->Find(first->token(), "unix:").has_value());
   EXPECT_FALSE(intake->Find(first->token().substr(1), "unix:").has_value());
   intake->End(session, absl::CancelledError("over"));
@@ -450,7 +450,7 @@ TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
 }
 
 // Why: the control server's threads look sessions up while the loop opens and ends them.
-TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
+TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsOpenAndEnd) {
   ASSERT_TRUE(Open().ok());
   const auto stable = Connect();
   ASSERT_NE(stable, nullptr);
@@ -476,7 +476,7 @@ TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
   EXPECT_EQ(missed, 0);
 }
 
-// Why: a daemon that drains is there. A process that asks gets an answer, not "no mlxcommd".
+// Why: a draining daemon is running. A process that connects gets an answer, not "no mlxcommd".
 TEST_F(IntakeTest, RefusesClientsAndServesTools) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
@@ -491,7 +491,7 @@ TEST_F(IntakeTest, RefusesClientsAndServesTools) {
   ExpectService(*client, diary.opened[0]);
 }
 
-TEST_F(IntakeTest, ServesThoseItHasAfterItStoppedAccepting) {
+TEST_F(IntakeTest, ServesOpenSessionsAfterItStoppedAccepting) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);

@@ -1,5 +1,5 @@
-// A local process as the intake sees it: a socket, any bytes that it sends, and, once accepted, its
-// segments. Never blocks, so that a test can be process and daemon in one thread.
+// A local process for the intake: a socket, any bytes to send, and, once accepted, its segments. Never
+// blocks, so that a test can be process and daemon in one thread.
 //
 // Owner: the test. Thread: the test's. Memory: maps the segments it was given.
 #pragma once
@@ -58,7 +58,7 @@ inline queue::ClientHello GoodHello(queue::ProcessRole role = queue::ProcessRole
 
 class LocalProcess {
  public:
-  // Connects, and is then waiting in the backlog.
+  // Connects, and waits in the backlog.
   explicit LocalProcess(const std::string& path) : connection_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -85,7 +85,7 @@ class LocalProcess {
   bool Send(const queue::ClientHello& hello) { return Send(&hello, sizeof hello); }
   bool HasAnswer() const { return IsReadable(connection_.get()); }
 
-  // After HasAnswer(). False: no whole answer.
+  // Call it after HasAnswer(). False: an incomplete answer.
   bool TakeAnswer() {
     int descriptors[queue::kClientDescriptors];
     if (!queue::ReceiveWithDescriptors(connection_.get(), &hello_, sizeof hello_, descriptors,
@@ -110,7 +110,7 @@ class LocalProcess {
   queue::SubmissionProducer& submissions() { return *submissions_; }
   queue::CompletionConsumer& completions() { return *completions_; }
 
-  // As the client library does it: rings for a daemon that sleeps.
+  // Like the client library: rings for a sleeping daemon.
   bool Submit(const queue::SubmissionEntry& entry) {
     if (submissions_->Push(entry) != queue::RingResult::kDone) return false;
     if (submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.get());

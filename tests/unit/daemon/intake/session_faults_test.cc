@@ -53,10 +53,10 @@ TEST_F(SessionFaultsTest, OutlivesItsConnection) {
   ExpectService(*client, diary.opened.back());
 }
 
-// Why: a data loader forked from the training process inherits the doorbell, so that its
-// end-of-file does not come with the process's death.
+// Why: a data loader forked from the training process inherits the doorbell, so the process's death does not
+// close it.
 // How: a child dials and forks; it is killed while its own child holds all its descriptors.
-TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
+TEST_F(SessionFaultsTest, EndsWithItsProcessEvenIfAChildHoldsItsDoorbell) {
   int hold[2];
   int ready[2];
   ASSERT_TRUE(::pipe(hold) == 0 && ::pipe(ready) == 0);
@@ -90,7 +90,7 @@ TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
   for (const int descriptor : {hold[1], ready[0], ready[1]}) ::close(descriptor);
 }
 
-TEST_F(SessionFaultsTest, ServesExactlyItsLimitInFlight) {
+TEST_F(SessionFaultsTest, AcceptsExactlyItsLimitInFlight) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   const SessionId session = diary.opened.back();
@@ -107,7 +107,7 @@ TEST_F(SessionFaultsTest, ServesExactlyItsLimitInFlight) {
   ExpectService(*client, session);
 }
 
-TEST_F(SessionFaultsTest, EndsWhoHasMoreInFlightThanItsLimit) {
+TEST_F(SessionFaultsTest, EndsAClientWithMoreInFlightThanItsLimit) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   for (std::uint64_t i = 0; i <= Session::kInFlightMax; ++i) ASSERT_TRUE(client->Submit(Sum(i)));
@@ -116,7 +116,7 @@ TEST_F(SessionFaultsTest, EndsWhoHasMoreInFlightThanItsLimit) {
   EXPECT_EQ(intake->counters().ended_for_garbage, 1u);
 }
 
-TEST_F(SessionFaultsTest, EndsWhoNeverReadsItsCompletions) {
+TEST_F(SessionFaultsTest, EndsAClientThatNeverReadsItsCompletions) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   const SessionId session = diary.opened.back();
@@ -132,7 +132,7 @@ TEST_F(SessionFaultsTest, EndsWhoNeverReadsItsCompletions) {
 }
 
 // Why: a loop that reads as long as a client writes serves no other client.
-TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
+TEST_F(SessionFaultsTest, ServesOtherClientsWhileOneFloodsItsDoorbell) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   std::atomic<bool> stop{false};
@@ -145,8 +145,8 @@ TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
   flood.join();
 }
 
-// Why: a loop that never sleeps takes a core from those who compute.
-TEST_F(SessionFaultsTest, HearsADoorbellNowAndThenThatRingsForNothing) {
+// Why: a loop that never sleeps takes a core from computing threads.
+TEST_F(SessionFaultsTest, RateLimitsADoorbellThatRingsWithoutSubmissions) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   std::uint32_t heard = 0;
@@ -161,7 +161,7 @@ TEST_F(SessionFaultsTest, HearsADoorbellNowAndThenThatRingsForNothing) {
   }
   const std::uint64_t pauses = (platform::MonotonicNow() - began_ns) / Intake::kPauseNs;
   EXPECT_LE(heard, Session::kRingsForNothingMax + 2 + 2 * pauses);
-  // It has its turns again, and no more of them than others.
+  // It is served again, as often as other clients.
   for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(client->Submit(Sum(i)));
   std::size_t taken = 0;
   while (taken == 0) {
@@ -173,9 +173,9 @@ TEST_F(SessionFaultsTest, HearsADoorbellNowAndThenThatRingsForNothing) {
   EXPECT_TRUE(Await([&] { return diary.taken.size() == 100; }));
 }
 
-// Why: operations that are wrong cost more than others, and nobody needs millions of them.
-// How: the node answers what was submitted in a turn between that turn and the next one.
-TEST_F(SessionFaultsTest, AUsersCallsThatFailAtOnceAreRateLimitedAndOthersAreServed) {
+// Why: wrong operations cost more than others, and no program needs millions of them.
+// How: the node answers a turn's submissions before the next turn.
+TEST_F(SessionFaultsTest, RateLimitsAUsersFailingCalls) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   const SessionId session = diary.opened.back();
@@ -222,7 +222,7 @@ TEST_F(SessionFaultsTest, AUsersCallsThatFailAtOnceAreRateLimitedAndOthersAreSer
   ASSERT_EQ(bystander->completions().Pop(completion), queue::RingResult::kDone);
 }
 
-// One of the ways to write nonsense into shared memory. True: certain to end the session.
+// Writes garbage into shared memory. True: it must end the session.
 bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt19937_64& random) {
   const auto garbage = [&random](void* memory, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -266,7 +266,7 @@ TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
   diary.on_submission = [&](SessionId session, const Submission& s) {
     const auto arena_bytes = static_cast<std::ptrdiff_t>(
         session == bystander_session ? bystander->answer().arena_bytes : 1 << 16);
-    // Same place for input and output: everything that was accepted lies within one arena.
+    // Input and output are at the same offset: every accepted entry lies in one arena.
     if (s.input != nullptr && s.output != nullptr) {
       ASSERT_LE(std::abs(s.output - s.input), arena_bytes);
     }

@@ -1,4 +1,4 @@
-// Which daemon owns the socket when several daemons, or strangers, want the same place.
+// Several daemons, or other users, want the same socket path.
 #include "daemon/intake/socket_file.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ class SocketFileTest : public testing::Test {
   std::string path = folder.socket();
 };
 
-TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
+TEST_F(SocketFileTest, RemovesItsSocketForTheNextDaemon) {
   SocketFile first(path, /*all_users=*/false);
   ASSERT_TRUE(first.Claim().ok());
   const FileDescriptor socket = MakeSocket();
@@ -42,9 +42,9 @@ TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: where all users look, none of them may put a socket of their own, not even while no daemon
-// runs, as the sticky bit of /tmp would allow.
-TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
+// Why: no user may put a socket where all users connect, not even while no daemon runs, as the sticky bit of
+// /tmp would allow.
+TEST_F(SocketFileTest, ForAllUsersOnlyItsUserMayWriteToItsFolder) {
   for (const mode_t mode : std::initializer_list<mode_t>{0775, 0757, 01777}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
     SocketFile file(path, /*all_users=*/true);
@@ -57,9 +57,9 @@ TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
   EXPECT_TRUE(file.Claim().ok());
 }
 
-// Why: on macOS a busy daemon refuses a client just as a missing one does; so the client looks at a
-// file that others may read, which replaces any earlier one, and disappears with the daemon.
-TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
+// Why: on macOS a busy daemon refuses a client like a missing one; so the client checks a file that is
+// replaced by each daemon and removed with it.
+TEST_F(SocketFileTest, ShowsItsPresenceUntilItsSocketIsRemoved) {
   for (const bool all_users : {false, true}) {
     ASSERT_EQ(::symlink("/nowhere", (queue::PresenceFile(path) + ".new").c_str()), 0);
     SocketFile file(path, all_users);
@@ -78,8 +78,8 @@ TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
   }
 }
 
-// Why: all who may look may also hold it; that must keep no daemon from starting.
-TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
+// Why: every user who may read the file can lock it; that must not keep a daemon from starting.
+TEST_F(SocketFileTest, StartsEvenIfAnotherProcessHoldsTheOldPresenceFile) {
   const FileDescriptor held(
       ::open(queue::PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
@@ -89,8 +89,8 @@ TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
   EXPECT_TRUE(queue::IsPresent(path));
 }
 
-// Why: between bind and listen a socket looks like one that was left behind.
-TEST_F(SocketFileTest, LeavesTheSocketOfOneThatIsStillStarting) {
+// Why: between bind and listen a socket looks stale.
+TEST_F(SocketFileTest, KeepsTheSocketOfADaemonThatIsStarting) {
   SocketFile first(path, false);
   ASSERT_TRUE(first.Claim().ok());
   const FileDescriptor socket = MakeSocket();
@@ -107,8 +107,8 @@ TEST_F(SocketFileTest, LeavesTheSocketOfOneThatIsStillStarting) {
 }
 
 // Why: the ranks of a job may each start a daemon at once.
-// How: all find the same stale socket; one of them may have it.
-TEST_F(SocketFileTest, IsOneDaemonsAloneWhenManyStartAtOnce) {
+// How: all find the same stale socket; only one may replace it.
+TEST_F(SocketFileTest, BelongsToOneDaemonIfManyStartAtOnce) {
   constexpr int kDaemons = 8;
   for (int round = 0; round < 20; ++round) {
     {
@@ -140,7 +140,7 @@ TEST_F(SocketFileTest, IsOneDaemonsAloneWhenManyStartAtOnce) {
   }
 }
 
-TEST_F(SocketFileTest, LetsTheLockGoWhenItFails) {
+TEST_F(SocketFileTest, ReleasesTheLockIfItFails) {
   ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);  // In the socket's place.
   SocketFile first(path, false);
   EXPECT_EQ(first.Claim().code(), absl::StatusCode::kFailedPrecondition);
@@ -150,15 +150,14 @@ TEST_F(SocketFileTest, LetsTheLockGoWhenItFails) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: a user who may write to the folder may put a socket there, and training processes would send
-// it their data.
-TEST_F(SocketFileTest, RefusesAFolderInWhichAnybodyMayReplaceIt) {
+// Why: a user who may write to the folder could put a socket there and get the training processes' data.
+TEST_F(SocketFileTest, RefusesAFolderThatOthersMayWriteTo) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
   SocketFile file(path, false);
   const absl::Status status = file.Claim();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("chmod o-w"));
-  // As in /tmp: users can change their own files.
+  // As in /tmp, users can change only their own files.
   ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
   const absl::Status sticky = file.Claim();
   EXPECT_TRUE(sticky.ok()) << sticky;
@@ -173,8 +172,8 @@ TEST_F(SocketFileTest, RefusesAFolderOfAnotherUser) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to user 65534"));
 }
 
-// Why: a link in the lock's place could make us open another file.
-TEST_F(SocketFileTest, FollowsNoLinkToItsLock) {
+// Why: a link at the lock's path could make the daemon open another file.
+TEST_F(SocketFileTest, DoesNotFollowALinkToItsLock) {
   ASSERT_EQ(::symlink((folder.path() + "/elsewhere").c_str(), (path + ".lock").c_str()), 0);
   SocketFile file(path, false);
   EXPECT_EQ(file.Claim().code(), absl::StatusCode::kFailedPrecondition);

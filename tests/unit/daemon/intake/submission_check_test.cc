@@ -1,4 +1,4 @@
-// Entries that a client may have meant, entries that it cannot have meant, and garbage.
+// Valid entries, wrong entries, and garbage.
 #include "daemon/intake/submission.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST_F(SubmissionCheckTest, AcceptsRangesInsideTheArena) {
   EXPECT_EQ(checked.submission.output_bytes_available, 4096u - 64);
 }
 
-TEST_F(SubmissionCheckTest, NamesTheArgumentThatIsWrong) {
+TEST_F(SubmissionCheckTest, NamesTheWrongArgument) {
   queue::SubmissionEntry entry = Fine();
   entry.output_offset = 4096 + 4;
   EXPECT_THAT(Check(entry).message, testing::StartsWith("output"));
@@ -52,7 +52,7 @@ TEST_F(SubmissionCheckTest, NamesTheArgumentThatIsWrong) {
   EXPECT_EQ(Check(entry).finding, Finding::kWrong);
 }
 
-TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
+TEST_F(SubmissionCheckTest, DetectsGarbage) {
   EXPECT_EQ(Check(Fine()).finding, Finding::kFine);
   for (int value = 0; value < 256; ++value) {
     queue::SubmissionEntry kind = Fine();
@@ -76,8 +76,7 @@ TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
       << "both ends of a message are different calls";
 }
 
-// Why: whether a rank reads and writes depends on the group (roots), so an unused offset is 0,
-// never anything else.
+// Why: only the group knows which ranks read and write (roots), so an unused offset must be 0.
 TEST_F(SubmissionCheckTest, OffsetsLieInTheArenaWhetherUsedOrNot) {
   queue::SubmissionEntry entry = Fine();
   entry.kind = OperationKind::kSend;
@@ -104,7 +103,7 @@ TEST_F(SubmissionCheckTest, TablesOfCountsLieInTheArena) {
   EXPECT_THAT(Check(entry).message, testing::HasSubstr("multiple of 8"));
 }
 
-TEST_F(SubmissionCheckTest, AcceptsNothingAndAllOfTheArenaButNotMore) {
+TEST_F(SubmissionCheckTest, AcceptsUpToTheWholeArena) {
   queue::SubmissionEntry entry = Fine();
   entry.count = 0;
   entry.input_offset = entry.output_offset = 4096;
@@ -121,8 +120,7 @@ TEST_F(SubmissionCheckTest, AcceptsNothingAndAllOfTheArenaButNotMore) {
   EXPECT_EQ(Check(entry).finding, Finding::kWrong);
 }
 
-// Why: a client may write anything there. How: random bytes; an accepted entry must lie in the
-// arena.
+// Why: a client may write any bytes. How: random bytes; an accepted entry must lie in the arena.
 TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
   std::mt19937_64 random(1);
   int fine = 0;

@@ -1,4 +1,4 @@
-// A user's name and rights, from a system that answers late, not at all, or not yet.
+// A user's name and rights, from a system that answers late or never.
 #include "daemon/intake/user_directory.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ class UserDirectoryTest : public testing::Test {
   asio::io_context io;
 };
 
-TEST_F(UserDirectoryTest, AsksNobodyWhereNumbersAreEnough) {
+TEST_F(UserDirectoryTest, DoesNotAskTheSystemIfUidsAreEnough) {
   UserDirectory shared(io, {UserNaming::kShared, ""});
   EXPECT_EQ((**shared.Find(kSomebody, now())).name, "");
   UserDirectory by_uid(io, {UserNaming::kByUid, ""});
@@ -73,7 +73,7 @@ TEST_F(UserDirectoryTest, AsksNobodyWhereNumbersAreEnough) {
   EXPECT_TRUE((**by_uid.Find(::geteuid(), now())).sees_all);
 }
 
-TEST_F(UserDirectoryTest, KnowsAUserByNameOnceTheSystemHasSaidIt) {
+TEST_F(UserDirectoryTest, KnowsAUsersNameAfterTheSystemsAnswer) {
   UserDirectory directory(io, {UserNaming::kByName, ""});
   EXPECT_FALSE(directory.Find(0, now()));
   Learn(directory, 0);
@@ -84,22 +84,21 @@ TEST_F(UserDirectoryTest, KnowsAUserByNameOnceTheSystemHasSaidIt) {
   EXPECT_FALSE(directory.Find(0, now() + UserDirectory::kKeptNs)) << "it is asked anew in time";
 }
 
-// Why: in a container numbers have no names; no account's name may look like one.
-// Why: one account may use 65536 numbers without one.
-TEST_F(UserDirectoryTest, KnowsNobodyWithoutAnAccount) {
+// Why: in a container uids have no names, and an ordinary account may use 65536 of them.
+TEST_F(UserDirectoryTest, RefusesAUidWithoutAnAccount) {
   UserDirectory directory(io, {UserNaming::kByName, "no-such-group-here"});
   Learn(directory, kSomebody);
   EXPECT_TRUE(absl::IsPermissionDenied(directory.Find(kSomebody, now())->status()));
 }
 
-TEST_F(UserDirectoryTest, CallsANumberWithoutAccountByTheNumberWhereAsked) {
+TEST_F(UserDirectoryTest, NamesAUidWithoutAnAccountByItsNumberIfConfigured) {
   UserDirectory directory(io, {UserNaming::kByName, "no-such-group-here", true});
   Learn(directory, kSomebody);
   EXPECT_EQ((**directory.Find(kSomebody, now())).name, "#4000000123");
   EXPECT_FALSE((**directory.Find(kSomebody, now())).sees_all);
 }
 
-// How: an account of the system, whose operators' group is its own first group or another one.
+// How: an account of the system; the operators' group is its own first group, or another one.
 TEST_F(UserDirectoryTest, MembersOfTheOperatorsGroupSeeAll) {
   constexpr uid_t kDaemonAccount = 1;  // "daemon", on Linux and macOS.
   const group* const own = ::getgrgid(1);
@@ -112,9 +111,8 @@ TEST_F(UserDirectoryTest, MembersOfTheOperatorsGroupSeeAll) {
   EXPECT_FALSE(other->sees_all);
 }
 
-// Why: a user directory on the network can hang; neither a process that says hello nor the loop may
-// hang with it.
-TEST_F(UserDirectoryTest, WhoeverWaitsHasADeadlineOfItsOwnAndAsksOnce) {
+// Why: a user directory on the network can hang; neither a hello nor the loop may hang with it.
+TEST_F(UserDirectoryTest, EachWaiterHasItsDeadlineAndTheSystemIsAskedOnce) {
   SlowSystem::Hold();
   UserDirectory directory(io, {UserNaming::kByName, ""}, &SlowSystem::Ask);
   asio::steady_timer first(io, std::chrono::milliseconds(1));
@@ -136,7 +134,7 @@ TEST_F(UserDirectoryTest, WhoeverWaitsHasADeadlineOfItsOwnAndAsksOnce) {
   EXPECT_EQ(SlowSystem::asked, 1);
 }
 
-TEST_F(UserDirectoryTest, ARefusalIsKeptForAMomentOnly) {
+TEST_F(UserDirectoryTest, CachesARefusalBriefly) {
   UserDirectory directory(io, {UserNaming::kByName, ""}, &SlowSystem::Ask);
   Learn(directory, 7);
   const auto user = directory.Find(7, now());
@@ -145,7 +143,7 @@ TEST_F(UserDirectoryTest, ARefusalIsKeptForAMomentOnly) {
   EXPECT_FALSE(directory.Find(7, now() + UserDirectory::kErrorKeptNs));
 }
 
-TEST_F(UserDirectoryTest, EndsWhileTheSystemStillThinks) {
+TEST_F(UserDirectoryTest, EndsWhileAQueryIsPending) {
   SlowSystem::Hold();
   asio::steady_timer timer(io, std::chrono::minutes(1));
   {

@@ -1,5 +1,5 @@
-// A lookup of a user on a machine without any free thread. This program has a pthread_create of its
-// own, which fails when the test asks for that.
+// Looks up a user on a machine that cannot start a thread. This program has its own pthread_create, which
+// fails on request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ namespace {
 
 absl::StatusOr<User> Answer(uid_t, const UserOptions&) { return User{"somebody", false}; }
 
-// Why: std::thread throws, and the daemon would end because of a process that says hello.
-TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
+// Why: std::thread throws, and a process's hello would end the daemon.
+TEST(UserDirectoryThreadTest, ReportsThatItCouldNotAskAndAsksLater) {
   asio::io_context io;
   UserDirectory directory(io, {UserNaming::kByName, ""}, &Answer);
   const auto learn = [&] {
@@ -59,10 +59,10 @@ TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
   EXPECT_EQ(learn()->name, "somebody");
 }
 
-// Why: the system gives the same reason for both, and each has a remedy of its own. The command takes KiB.
+// Why: the system reports the same error for both limits, but their remedies differ. The command takes KiB.
 class MemoryLimitTest : public testing::TestWithParam<std::pair<int, std::string>> {};
 
-TEST_P(MemoryLimitTest, IsNamedWhereNoThreadFits) {
+TEST_P(MemoryLimitTest, IsNamedIfNoThreadFits) {
   const auto& [resource, option] = GetParam();
   const auto limit = static_cast<decltype(RLIMIT_AS)>(resource);
   rlimit before{};

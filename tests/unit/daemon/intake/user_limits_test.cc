@@ -1,4 +1,4 @@
-// What a user may have, and the error beyond that.
+// The limits of a user, and the errors beyond them.
 #include "daemon/intake/user_limits.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class UserLimitsTest : public testing::Test {
   UserLimits limits{{2, 1000, 3}, {3, 1500, 4}};
 };
 
-TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
+TEST_F(UserLimitsTest, LimitsOneUsersClients) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
   ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 1), "user ann has 2 clients already",
@@ -34,7 +34,7 @@ TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
   EXPECT_TRUE(limits.Admit(kBob, {"bob", true}, 1).ok());
 }
 
-// Why: an arena's pages exist until no operation uses them, even if the process has gone.
+// Why: an arena's pages exist until no operation uses them, even after the process's exit.
 TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 600).ok());
   ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 500),
@@ -51,8 +51,8 @@ TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
   EXPECT_EQ(limits.Users()[0].used.arena_bytes, 1000u);
 }
 
-// Why: four users with all the places there are left root none.
-TEST_F(UserLimitsTest, KeepsPlacesForThoseWhoSeeAll) {
+// Why: four users had taken all places, and root had none.
+TEST_F(UserLimitsTest, ReservesPlacesForUsersWhoSeeAll) {
   UserLimits many{{16, 1000, 3}, {16, 1600, 4}};
   for (int i = 0; i < 14; ++i) ASSERT_TRUE(many.Admit(kAnn, {"ann", false}, 1).ok());
   ExpectRefusal(many.Admit(kBob, {"bob", false}, 1), "14 clients already", "clients_max");
@@ -63,7 +63,7 @@ TEST_F(UserLimitsTest, KeepsPlacesForThoseWhoSeeAll) {
   EXPECT_TRUE(memory.Admit(kBob, {"root", true}, 200).ok());
 }
 
-TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
+TEST_F(UserLimitsTest, AnOperationBeyondTheLimitIsRefusedAndCountsUntilItEnds) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
   ASSERT_TRUE(limits.Admit(kBob, {"", true}, 1).ok());
   UserUse& ann = limits.Of(kAnn);
@@ -82,8 +82,8 @@ TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
   EXPECT_EQ(limits.used().operations, 2u);
 }
 
-// Why: an entry goes when it is unused, and not before: a second client of the user may be on its
-// way while the first one's arena is released.
+// Why: an entry is erased once it is unused, and not before: a second client of the user may connect while
+// the first one's arena is released.
 TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 10).ok());
   UserUse& ann = limits.Of(kAnn);

@@ -29,7 +29,7 @@ std::string Texts(const EventLog::Part& part) {
   return all;
 }
 
-TEST(EventLogTest, TellsNothingWhereNothingHasHappened) {
+TEST(EventLogTest, IsEmptyWithoutEvents) {
   const EventLog log;
   EventLog::Cursor cursor;
   const EventLog::Part part = log.Read(cursor, 10, SeesAll);
@@ -37,7 +37,7 @@ TEST(EventLogTest, TellsNothingWhereNothingHasHappened) {
   EXPECT_EQ(part.lost, 0u);
 }
 
-TEST(EventLogTest, GoesOnWhereTheReaderHasStoppedInTheOrderOfWhatHappened) {
+TEST(EventLogTest, ContinuesAtTheReadersCursorInOrder) {
   EventLog log;
   EventLog::Cursor cursor;
   Add(log, "one", "rail_down");
@@ -51,9 +51,9 @@ TEST(EventLogTest, GoesOnWhereTheReaderHasStoppedInTheOrderOfWhatHappened) {
   EXPECT_TRUE(log.Read(cursor, 9, SeesAll).events.empty());
 }
 
-// Why: a reader may be stopped for hours while a cable flaps; memory must not grow, and it
-// must learn that it has not seen everything.
-TEST(EventLogTest, DropsTheOldestAndSaysHowManyAReaderHasLost) {
+// Why: a reader may be stopped for hours while a cable flaps; memory must not grow, and the reader must
+// learn how many events it missed.
+TEST(EventLogTest, DropsTheOldestAndReportsHowManyAReaderLost) {
   EventLog log;
   for (std::size_t i = 0; i < EventLog::kKeptMax + 5; ++i) Add(log, std::to_string(i));
   EventLog::Cursor cursor;
@@ -66,8 +66,8 @@ TEST(EventLogTest, DropsTheOldestAndSaysHowManyAReaderHasLost) {
 }
 
 // Why: strangers at the peer port, and a user with a loop of short jobs, can cause any number of
-// events. Those that an operator looks for in the morning must still be there.
-TEST(EventLogTest, AFloodPushesOutNothingButItsOwn) {
+// events. The events that an operator needs in the morning must still be there.
+TEST(EventLogTest, AFloodOverwritesOnlyItsOwnRing) {
   EventLog log;
   Add(log, "the cable", "rail_down");
   Add(log, "of ann's", "job_failed", "ann");
@@ -81,7 +81,7 @@ TEST(EventLogTest, AFloodPushesOutNothingButItsOwn) {
   EXPECT_EQ(part.lost, 4 * EventLog::kKeptMax);
 }
 
-TEST(EventLogTest, TellsAUserNeitherOfOthersNorThatTheyAreLost) {
+TEST(EventLogTest, HidesOtherUsersEventsAndLosses) {
   EventLog log;
   Add(log, "hers", "job_formed", "ann");
   for (std::size_t i = 0; i < 2 * EventLog::kKeptMax; ++i) Add(log, "his", "job_ended", "bob");
@@ -93,9 +93,8 @@ TEST(EventLogTest, TellsAUserNeitherOfOthersNorThatTheyAreLost) {
   EXPECT_EQ(part.lost, 0u);
 }
 
-// Why: "the last two" are the last that the reader may see: else a busy neighbour's jobs would
-// displace one's own.
-TEST(EventLogTest, TheNewestAreThoseThatTheReaderMaySee) {
+// Why: "the last two" are the last that the reader may see; a busy user's jobs must not displace them.
+TEST(EventLogTest, CountsOnlyNewestEventsThatTheReaderMaySee) {
   EventLog log;
   for (const char* text : {"one", "two", "three"}) Add(log, text, "job_formed", "ann");
   for (int i = 0; i < 50; ++i) Add(log, "his", "job_ended", "bob");
@@ -108,8 +107,8 @@ TEST(EventLogTest, TheNewestAreThoseThatTheReaderMaySee) {
   EXPECT_EQ(log.Read(cursor, 9, IsAnn).events.size(), 4u);
 }
 
-// Why: users come and go for years, and the total that is kept must be bounded.
-TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
+// Why: over years there are many users, and memory must be limited.
+TEST(EventLogTest, UsersBeyondTheLimitShareARing) {
   EventLog log;
   for (std::size_t i = 0; i < 2 * EventLog::kUsersMax; ++i) {
     Add(log, "x", "job_ended", "user-" + std::to_string(i));
@@ -124,8 +123,8 @@ TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
 }
 
 // Why: the loop adds while readers on other threads read. How: each of two writers adds more than
-// is kept; the events that a reader got and those reported lost add up to all.
-TEST(EventLogTest, IsReadWhileOthersWrite) {
+// is kept; the events that a reader got and the lost ones add up to all.
+TEST(EventLogTest, IsReadWhileOtherThreadsWrite) {
   EventLog log;
   constexpr std::size_t kEach = 4 * EventLog::kKeptMax;
   std::atomic<int> writing{2};
@@ -158,7 +157,7 @@ TEST(EventLogTest, IsReadWhileOthersWrite) {
   EXPECT_EQ(had + lost, 2 * kEach);
 }
 
-TEST(EventLogTest, CutsALongTextBetweenCharacters) {
+TEST(EventLogTest, TruncatesALongTextBetweenCharacters) {
   EventLog log;
   Add(log, std::string(EventLog::kTextBytesMax - 1, 'x') + "\u00e9\u00e9");
   EventLog::Cursor cursor;

@@ -10,7 +10,7 @@
 namespace mlxcomm::record::event_ring_test {
 namespace {
 
-// Every field follows from the number, so that a mixture of two events is noticed.
+// Every field is derived from the number, so that a mixture of two events is detected.
 Event Numbered(std::uint64_t number) {
   Event event;
   event.kind = EventKind::kSent;
@@ -65,7 +65,7 @@ class BusyWriter {
   std::thread thread_;
 };
 
-TEST(EventRingTest, GivesNothingBeforeTheFirstEvent) {
+TEST(EventRingTest, IsEmptyBeforeTheFirstEvent) {
   const EventRing ring(8);
   EXPECT_TRUE(TimesOf(ring, 8).empty());
   EXPECT_EQ(ring.written(), 0u);
@@ -80,7 +80,7 @@ TEST(EventRingTest, KeepsTheNewestInTheirOrderOnceItIsFull) {
   EXPECT_EQ(ring.written(), 11u);
 }
 
-TEST(EventRingTest, GivesAsManyAsAreAskedForAndNoneBeforeTheFirst) {
+TEST(EventRingTest, CopiesAsManyAsRequestedAndNoneBeforeTheFirst) {
   EventRing ring(8);
   for (std::uint64_t i = 0; i < 6; ++i) ring.Write(Numbered(i));
   EXPECT_EQ(TimesOf(ring, 2), (std::vector<std::uint64_t>{4, 5}));
@@ -88,7 +88,7 @@ TEST(EventRingTest, GivesAsManyAsAreAskedForAndNoneBeforeTheFirst) {
   EXPECT_TRUE(TimesOf(ring, 8, 6).empty());
 }
 
-TEST(EventRingTest, AppendsToWhatIsThere) {
+TEST(EventRingTest, AppendsToTheCopiedEvents) {
   EventRing ring(4);
   ring.Write(Numbered(9));
   std::vector<Event> events = {Numbered(1), Numbered(2)};
@@ -98,10 +98,9 @@ TEST(EventRingTest, AppendsToWhatIsThere) {
   EXPECT_EQ(events[2].time_ns, 9u);
 }
 
-// Why: the writer never waits, so it overtakes a reader; no reader may get the event that is being
-// overwritten, because half of one event and half of another would be wrong.
-// How: a ring so small that copies are overtaken, which shows by missing events, and events of
-// which every field contains the number.
+// Why: the writer never waits, so it overtakes readers; no reader may get a torn event.
+// How: a small ring, in which the writer overtakes copies, as missing events show; every field contains the
+// event's number.
 TEST(EventRingTest, NeverShowsATornEventToAReaderThatItOvertakes) {
   constexpr std::uint64_t kSize = 8;
   constexpr std::uint64_t kOvertaken = 200;

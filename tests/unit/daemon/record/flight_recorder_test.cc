@@ -39,8 +39,8 @@ TEST(FlightRecorderTest, KeepsATrackOfAKindForEachWriter) {
   EXPECT_TRUE(rails[0].open);
 }
 
-// Why: people later look for what a rail did before it was cut.
-TEST(FlightRecorderTest, ShowsATrackWhoseWriterHasEnded) {
+// Why: people want to see what a rail did before it failed.
+TEST(FlightRecorderTest, ShowsATrackAfterItsWriterHasEnded) {
   FlightRecorder recorder("node");
   EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
   rail->Write(At(5));
@@ -52,8 +52,8 @@ TEST(FlightRecorderTest, ShowsATrackWhoseWriterHasEnded) {
   EXPECT_EQ(rails[0].events.size(), 1u);
 }
 
-// Why: a cable that comes and goes all day must not use memory each time.
-TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLastUser) {
+// Why: a cable that flaps all day must not use memory each time.
+TEST(FlightRecorderTest, ReusesTheTrackThatWasClosedFirstWithoutItsOldEvents) {
   FlightRecorder recorder("node");
   for (int i = 0; i < 1000; ++i) {
     EventRing* const rail = recorder.AddTrack(TrackKind::kRail, NameOf(i));
@@ -70,9 +70,9 @@ TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLast
   }
 }
 
-// Why: a cable that flaps, or whose other end refuses it, has rails without a frame; they must not
-// replace the rail that carried something.
-TEST(FlightRecorderTest, KeepsTracksThatHaveSomethingToShowBeforeThoseThatHaveNot) {
+// Why: a cable that flaps, or is refused by the other end, has rails without frames; they must not replace
+// the track of a rail that carried data.
+TEST(FlightRecorderTest, ReusesEmptyTracksFirst) {
   FlightRecorder recorder("node");
   for (std::size_t i = 0; i < FlightRecorder::kClosedTracksKept; ++i) {
     EventRing* const rail = recorder.AddTrack(TrackKind::kRail, NameOf(static_cast<int>(i)));
@@ -88,7 +88,7 @@ TEST(FlightRecorderTest, KeepsTracksThatHaveSomethingToShowBeforeThoseThatHaveNo
   EXPECT_GE(static_cast<std::size_t>(kept) + 1, FlightRecorder::kClosedTracksKept);
 }
 
-TEST(FlightRecorderTest, HasNoTrackBeyondTheMostUntilOneIsClosed) {
+TEST(FlightRecorderTest, HasNoTrackBeyondTheLimitUntilOneIsClosed) {
   FlightRecorder recorder("node");
   EventRing* last = nullptr;
   for (std::size_t i = 0; i < FlightRecorder::kTracksMax; ++i) {
@@ -114,9 +114,8 @@ TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
   EXPECT_EQ(names.back().nodes.size(), FlightRecorder::kNodesNamedMax);
 }
 
-// Why: a job that makes and closes a group in each step is still that job, and its world group is
-// older than all of them.
-TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
+// Why: a job may make and close a group in each step, and its world group is older than all of them.
+TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastClosedOnes) {
   FlightRecorder recorder("node");
   const std::uint64_t most = FlightRecorder::kGroupsGoneNamed;
   recorder.NameGroup({1, "ann", "job", "job", {}});
@@ -132,7 +131,7 @@ TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
   EXPECT_EQ(names.back().name, "job");
 }
 
-// Why: mlxcommctl may ask at any moment, even while rails come and go.
+// Why: mlxcommctl may read it at any time, even while rails open and close.
 TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
   FlightRecorder recorder("node");
   std::atomic<bool> stop{false};

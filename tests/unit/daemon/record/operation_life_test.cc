@@ -20,7 +20,7 @@ Event Of(std::uint64_t number, EventKind kind, std::uint64_t time_ns,
   return event;
 }
 
-TEST(OperationLifeTest, HasAllItsMomentsInOrder) {
+TEST(OperationLifeTest, HasAllItsStagesInOrder) {
   const std::vector<Event> events = {
       Of(3, EventKind::kSubmitted, 100, 0), Of(3, EventKind::kSubmitted, 110, 1),
       Of(3, EventKind::kMatched, 110),      Of(3, EventKind::kHeard, 150, 2),
@@ -42,9 +42,9 @@ TEST(OperationLifeTest, HasAllItsMomentsInOrder) {
   EXPECT_EQ(life.last().rank, 2u);
 }
 
-// Why: a missing rank is not in the record, and the last of the others is not to blame; small data
-// goes out before any other node has come.
-TEST(OperationLifeTest, TellsWhoCameLastOnceItIsDoneAndNobodyWhereItHasFailed) {
+// Why: a missing rank is not in the record, and the last of the other ranks is not to blame; small data is
+// sent before other nodes have called.
+TEST(OperationLifeTest, NamesTheLastRankOnlyOnceItIsDone) {
   std::vector<Event> events = {Of(1, EventKind::kHeard, 50, 2),
                                Of(1, EventKind::kSubmitted, 60, 0)};
   EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Rank 1 of this node is awaited.
@@ -62,7 +62,7 @@ TEST(OperationLifeTest, TellsWhoCameLastOnceItIsDoneAndNobodyWhereItHasFailed) {
   EXPECT_EQ(lives[0].began_ns(), 50u);
 }
 
-TEST(OperationLifeTest, LeavesOutWhoseBeginningIsOverwrittenUnlessItGoesOn) {
+TEST(OperationLifeTest, LeavesOutAnEndedOperationWithoutItsBeginning) {
   Event failed = Of(2, EventKind::kFailed, 60);
   failed.code = 4;
   const std::vector<Event> events = {
@@ -75,7 +75,7 @@ TEST(OperationLifeTest, LeavesOutWhoseBeginningIsOverwrittenUnlessItGoesOn) {
   EXPECT_EQ(lives[1].name.number, 7u);  // No rank here has called it so far.
 }
 
-TEST(OperationLifeTest, TellsMessagesOfOneNumberApart) {
+TEST(OperationLifeTest, DistinguishesMessagesWithTheSameNumber) {
   Event there = Of(0, EventKind::kSubmitted, 1, 0);
   there.source_rank = 0;
   there.destination_rank = 1;
@@ -88,7 +88,7 @@ TEST(OperationLifeTest, TellsMessagesOfOneNumberApart) {
   EXPECT_EQ(LivesOf(events).size(), 4u);
 }
 
-TEST(OperationLifeTest, AddsUpWhatEachRailCarried) {
+TEST(OperationLifeTest, AddsUpTheBytesOfEachRail) {
   std::vector<OperationLife> lives =
       LivesOf(std::vector<Event>{Of(5, EventKind::kSubmitted, 1, 0)});
   std::vector<TrackCopy> rails(2);
@@ -106,9 +106,9 @@ TEST(OperationLifeTest, AddsUpWhatEachRailCarried) {
   EXPECT_FALSE(lives[0].carriers[0].at_least);
 }
 
-// Why: a rail's ring is small compared with a large operation; half of its bytes reported as all of
-// them would look like an unused rail.
-TEST(OperationLifeTest, TellsThatARailMayHaveCarriedMoreThanIsStillRecorded) {
+// Why: a rail's ring is small compared with a large operation; if half of its bytes were reported as all of
+// them, the rail would look unused.
+TEST(OperationLifeTest, ReportsThatARailMayHaveCarriedMore) {
   std::vector<OperationLife> lives = LivesOf(
       std::vector<Event>{Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});
   std::vector<TrackCopy> rails(1);

@@ -1,4 +1,4 @@
-// The core's operations as the recorder keeps them, and the log's line when they fail.
+// The core's operations in the recorder, and the log line of a failed group.
 #include "daemon/record/operation_recorder.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class OperationRecorderTest : public testing::Test {
     core_.Submit(group, call, now_ns_);
     CarryOut();
   }
-  // As the loop does, but without really combining or sending.
+  // Like the loop, but without combining or sending.
   void CarryOut() {
     while (!core_.actions().empty()) {
       collective::ActionQueue actions;
@@ -93,7 +93,7 @@ class OperationRecorderTest : public testing::Test {
   collective::Collectives core_{self_, scratch_, {}, &recorder_};
 };
 
-TEST_F(OperationRecorderTest, KeepsEachMomentOfALife) {
+TEST_F(OperationRecorderTest, RecordsEachStage) {
   AddGroup(7);
   Call(7, 1, OperationKind::kAllReduce);
   now_ns_ = 2'000;
@@ -112,7 +112,7 @@ TEST_F(OperationRecorderTest, KeepsEachMomentOfALife) {
   EXPECT_EQ(lives[0].last().rank, 0u);
 }
 
-TEST_F(OperationRecorderTest, TellsTheNextOperationOfAnIdFromTheLast) {
+TEST_F(OperationRecorderTest, DistinguishesOperationsWithTheSameId) {
   AddGroup(7);
   for (int i = 0; i < 3; ++i) {
     for (const std::uint32_t rank : {0u, 1u}) Call(7, rank, OperationKind::kBarrier);
@@ -126,7 +126,7 @@ TEST_F(OperationRecorderTest, TellsTheNextOperationOfAnIdFromTheLast) {
   }
 }
 
-TEST_F(OperationRecorderTest, HearsANodeOnceHoweverOftenItSpeaks) {
+TEST_F(OperationRecorderTest, RecordsANodesFirstFrameOnly) {
   AddGroup(7, /*with_other_node=*/true);
   collective::PeerFrame frame;
   frame.key.group = 7;
@@ -141,7 +141,7 @@ TEST_F(OperationRecorderTest, HearsANodeOnceHoweverOftenItSpeaks) {
   EXPECT_EQ(lives[0].heard[0].rank, 2u);
 }
 
-TEST_F(OperationRecorderTest, ForgetsWhatOnlyOthersHadCalledOnceTheGroupHasFailed) {
+TEST_F(OperationRecorderTest, ForgetsOtherNodesCallsOnceTheGroupHasFailed) {
   AddGroup(7, /*with_other_node=*/true);
   collective::PeerFrame frame;
   frame.key.group = 7;
@@ -152,8 +152,8 @@ TEST_F(OperationRecorderTest, ForgetsWhatOnlyOthersHadCalledOnceTheGroupHasFaile
   EXPECT_TRUE(Lives().empty());
 }
 
-// Why: a person who reads the log of a failed night no longer has the recorder.
-TEST_F(OperationRecorderTest, AFailedGroupsLastOperationsStandInItsLogLine) {
+// Why: the recorder has overwritten a failure of last night, but the log still has it.
+TEST_F(OperationRecorderTest, LogsAFailedGroupsLastOperations) {
   AddGroup(7);
   for (int i = 0; i < 5; ++i) {
     for (const std::uint32_t rank : {0u, 1u}) Call(7, rank, OperationKind::kAllReduce);
@@ -171,8 +171,8 @@ TEST_F(OperationRecorderTest, AFailedGroupsLastOperationsStandInItsLogLine) {
   EXPECT_TRUE(Lives().back().failed);
 }
 
-// Why: a cable whose loss ends a thousand groups must not delay the others, or fill a disk.
-TEST_F(OperationRecorderTest, TellsAFewGroupsASecondOnly) {
+// Why: a lost cable that ends a thousand groups must not delay other groups, or fill the disk.
+TEST_F(OperationRecorderTest, LogsAFewGroupsASecond) {
   for (std::uint64_t group = 1; group <= 100; ++group) {
     AddGroup(group);
     Call(group, 0, OperationKind::kBarrier);

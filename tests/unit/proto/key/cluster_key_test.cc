@@ -26,8 +26,8 @@ TEST(ClusterKeyTest, DerivesByHkdf) {
   EXPECT_EQ(KeyOf(7).IdText(), "42d35a0e736c7909");
 }
 
-// Why: a key for one purpose must reveal nothing about another; and a label must not leave open
-// where its context begins.
+// Why: a key for one purpose must reveal nothing about another, and the boundary between label and context
+// must be unambiguous.
 TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   const std::vector<std::uint8_t> context = {'x'};
   const std::vector<DerivedKey> all = {KeyOf(7).Derive("proof"), KeyOf(8).Derive("proof"),
@@ -38,8 +38,8 @@ TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   }
 }
 
-// Why: freed memory is not cleared by itself, and is used for other data.
-TEST(ClusterKeyTest, LeavesNothingBehindWhenItGoes) {
+// Why: freed memory is not cleared, and is reused for other data.
+TEST(ClusterKeyTest, IsClearedWhenDestroyed) {
   alignas(DerivedKey) std::array<unsigned char, sizeof(DerivedKey)> derived{};
   auto* const key = new (derived.data()) DerivedKey(KeyOf(7).Derive("rail"));
   EXPECT_EQ(std::count(derived.begin(), derived.end(), 0), std::count(key->begin(), key->end(), 0));

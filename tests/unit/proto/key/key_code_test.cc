@@ -31,7 +31,7 @@ TEST(KeyCodeTest, ReadsWhatItWrites) {
 }
 
 // Why: a code is read aloud and typed.
-TEST(KeyCodeTest, TakesItAsPeopleType) {
+TEST(KeyCodeTest, AcceptsTypedCodes) {
   std::string code = WriteKeyCode({"", SomeKey()});
   EXPECT_EQ(code.size(), 14u * 4 + 13);
   std::string typed = "  ";
@@ -45,8 +45,8 @@ TEST(KeyCodeTest, TakesItAsPeopleType) {
   EXPECT_TRUE(read->key == SomeKey());
 }
 
-// How: each character of the code in turn becomes another one; then neighbours are swapped.
-TEST(KeyCodeTest, TellsATypingError) {
+// How: replaces each character of the code, then swaps neighbours.
+TEST(KeyCodeTest, DetectsATypingError) {
   const std::string code = WriteKeyCode({"studio", SomeKey()});
   for (std::size_t i = 0; i < code.size(); ++i) {
     if (code[i] == '-' || code[i] == ':') continue;
@@ -60,8 +60,8 @@ TEST(KeyCodeTest, TellsATypingError) {
   }
 }
 
-// Why: a mistyped code is still nearly the key; it must not go into logs.
-TEST(KeyCodeTest, SaysWhatIsWrongWithoutTheCode) {
+// Why: a mistyped code is nearly the key, and must not get into logs.
+TEST(KeyCodeTest, ReportsAnErrorWithoutTheCode) {
   const std::string code = WriteKeyCode({"", SomeKey()});
   EXPECT_THAT(WhyNot(code.substr(0, 20)), HasSubstr("expected 56"));
   EXPECT_THAT(WhyNot(code + "-0000"), HasSubstr("has 60 characters"));
@@ -73,7 +73,7 @@ TEST(KeyCodeTest, SaysWhatIsWrongWithoutTheCode) {
   EXPECT_THAT(WhyNot("\x01:" + code), HasSubstr("not a valid cluster name"));
 }
 
-TEST(KeyCodeTest, TakesHexadecimalDigits) {
+TEST(KeyCodeTest, AcceptsHexadecimalDigits) {
   std::string digits;
   AppendHex(SomeKey(), digits);
   const absl::StatusOr<NamedKey> read = ReadKeyCode(digits + "\n");
@@ -81,7 +81,7 @@ TEST(KeyCodeTest, TakesHexadecimalDigits) {
   EXPECT_TRUE(read->key == SomeKey());
 }
 
-TEST(KeyCodeTest, KnowsWhatAClusterMayBeCalled) {
+TEST(KeyCodeTest, ChecksClusterNames) {
   EXPECT_TRUE(IsClusterName("studio 2"));
   EXPECT_FALSE(IsClusterName(""));
   EXPECT_FALSE(IsClusterName(" studio"));

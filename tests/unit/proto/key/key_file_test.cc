@@ -47,7 +47,7 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
   }
 }
 
-// Sanitizers have a heap of their own.
+// Sanitizers have their own heap.
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !MLXCOMM_HAS_FEATURE(address_sanitizer) && !MLXCOMM_HAS_FEATURE(thread_sanitizer)
 constexpr char kMask = 0x55;
@@ -89,9 +89,8 @@ std::string MaskedDigits(const ClusterKey& key) {
   return masked;
 }
 
-// Why: strings that grow, and temporary ones, leave their text behind in freed memory, from where it gets
-// into core files.
-TEST_F(KeyFileTest, LeavesNoKeyInMemoryThatIsFree) {
+// Why: growing and temporary strings leave their text in freed memory, and so in core files.
+TEST_F(KeyFileTest, LeavesNoKeyInFreedMemory) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), ClusterKey::MakeRandom(), "studio 2"};
   const std::string current = MaskedDigits(keys.current);
   const std::string previous = MaskedDigits(*keys.previous);
@@ -118,7 +117,7 @@ TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(Path("new/deep")), {}), 1);
 }
 
-TEST_F(KeyFileTest, LeavesAKeyThatIsThere) {
+TEST_F(KeyFileTest, DoesNotReplaceAnExistingKey) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
   ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
   const absl::Status again = WriteKeyFile(Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""},
@@ -128,7 +127,7 @@ TEST_F(KeyFileTest, LeavesAKeyThatIsThere) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
-TEST_F(KeyFileTest, RefusesAFileThatOthersMayTouchAndSaysWhatMendsIt) {
+TEST_F(KeyFileTest, RefusesAFileThatOthersMayAccessWithTheFix) {
   const std::string hex(64, 'a');
   for (const mode_t mode : std::initializer_list<mode_t>{0640, 0604, 0620, 0644, 0601}) {
     const std::string path = Put(hex, mode);
@@ -138,7 +137,7 @@ TEST_F(KeyFileTest, RefusesAFileThatOthersMayTouchAndSaysWhatMendsIt) {
   EXPECT_TRUE(ReadKeyFile(Put(hex, 0400)).ok());
 }
 
-// How: the command is run by a shell as it stands.
+// How: a shell runs the command unchanged.
 TEST_F(KeyFileTest, TheCommandWorksForAnyPath) {
   const std::string path = Path("a key's $(place)");
   std::ofstream(path) << std::string(64, 'a');
@@ -152,15 +151,15 @@ TEST_F(KeyFileTest, TheCommandWorksForAnyPath) {
   EXPECT_TRUE(ReadKeyFile(path).ok());
 }
 
-TEST_F(KeyFileTest, RefusesWhatIsNotThisUsers) {
+TEST_F(KeyFileTest, RefusesAnotherUsersFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   const std::string path = Put(std::string(64, 'a'));
   ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
-  EXPECT_THAT(WhyNot(path), HasSubstr("another user's"));
+  EXPECT_THAT(WhyNot(path), HasSubstr("belongs to another user"));
   EXPECT_THAT(WhyNot(path), HasSubstr("sudo chown 0 " + path));
 }
 
-TEST_F(KeyFileTest, RefusesWhatHoldsNoKey) {
+TEST_F(KeyFileTest, RefusesAFileWithoutAKey) {
   const std::string hex(64, 'a'), other(64, 'b'), third(64, 'c');
   EXPECT_THAT(WhyNot(Put("")), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(WhyNot(Put(hex.substr(1))), HasSubstr("64 hexadecimal digits"));
@@ -175,14 +174,14 @@ TEST_F(KeyFileTest, RefusesWhatHoldsNoKey) {
   EXPECT_THAT(WhyNot(Path("pipe")), HasSubstr("regular file"));
 }
 
-TEST_F(KeyFileTest, TakesWhatOpensslMakes) {
+TEST_F(KeyFileTest, AcceptsOpensslsKeys) {
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(Put(std::string(64, 'A') + "\r\n\n"));
   ASSERT_TRUE(keys.ok()) << keys.status();
   EXPECT_EQ(keys->current.bytes()[0], 0xaa);
   EXPECT_FALSE(keys->previous.has_value());
 }
 
-TEST(KeyFilePlaceTest, IsTheSystemsForRootAndTheUsersOtherwise) {
+TEST(KeyFilePlaceTest, IsInEtcForRootAndInTheHomeOfOthers) {
   EXPECT_EQ(KeyFilePlace(/*is_root=*/true, "/c", "/h"), "/etc/mlxcommd/key");
   EXPECT_EQ(KeyFilePlace(false, "/c", "/h"), "/c/mlxcommd/key");
   for (const char* const none : {static_cast<const char*>(nullptr), "", "relative"}) {
@@ -191,7 +190,7 @@ TEST(KeyFilePlaceTest, IsTheSystemsForRootAndTheUsersOtherwise) {
   }
 }
 
-TEST_F(KeyFileTest, TheSameKeyTwiceIsOne) {
+TEST_F(KeyFileTest, TreatsTheSameKeyTwiceAsOne) {
   const std::string hex(64, 'a');
   EXPECT_FALSE(ReadKeyFile(Put(hex + "\n" + hex + "\n"))->previous.has_value());
 }

@@ -1,15 +1,13 @@
-// Tries the orders in which several parties can make their accesses to shared memory: one access of
-// one party at a time, depth first, each order from the beginning. Memory is sequentially
-// consistent here: what a processor may see later or earlier than that is not explored.
+// Tries the orders in which several parties can access shared memory: one access at a time, depth first, each
+// schedule from the beginning. Memory is sequentially consistent; reordering by processors is not explored.
 //
-// Before each access the party that runs goes on, or dies (if the bounds let it), or another one
-// goes on instead. A state that was reached before is not explored again. It is what memory holds, and
-// which steps each party has taken and what it has read: that determines what it will do. And where a
-// word is only read, or only one party's, nobody else goes on before an access: it would make no
-// difference.
+// Before each access the running party continues, dies (within the bounds), or another party runs instead. A
+// state is explored only once: the contents of memory, and each party's steps and what it has read, which
+// determine its next steps. Before an access to a word that is only read, or used by one party only, no other
+// party runs, because the order makes no difference.
 //
-// Owner: the test. Thread: one; parties are fibers, whose frames may own no heap: a dead party's is
-// never left. Memory: the world's, of which the explorer knows where it begins and ends.
+// Owner: the test. Thread: one; parties are fibers, whose frames must not own heap memory, because a dead
+// party's frames are never left. Memory: the world's, at a fixed range.
 #pragma once
 
 #include <setjmp.h>
@@ -29,7 +27,7 @@
 
 namespace mlxcomm::meeting::explorer {
 
-// The parties, and what must be true of what they do.
+// The parties and their invariants.
 class World {
  public:
   virtual ~World() = default;
@@ -37,28 +35,28 @@ class World {
   virtual void Run(int party) = 0;  // On the party's fiber.
   virtual bool MayDie(int party) const = 0;
   virtual void Died(int party) = 0;
-  // Nobody can go on. True: now somebody can.
+  // No party can continue. Returns true if one can now.
   virtual bool Unblock() = 0;
   virtual void AtEnd() = 0;
-  // What can still matter and follows from no party's readings alone.
+  // The relevant state that does not follow from the parties' reads.
   virtual std::uint64_t StateHash() const = 0;
   virtual std::string NameOf(const void* word) const = 0;
 };
 
 struct Bounds {
   static constexpr int kAny = 1 << 20;
-  int preemptions = kAny;  // Of a party that could have gone on.
+  int preemptions = kAny;  // Of parties that could have continued.
   int deaths = 0;
   std::uint64_t schedules = ~std::uint64_t{0};
 };
 
 struct Report {
-  std::uint64_t schedules = 0;  // That came to their end.
-  std::uint64_t pruned = 0;     // That came to a state of another one.
+  std::uint64_t schedules = 0;  // Completed schedules.
+  std::uint64_t pruned = 0;     // Schedules that reached a known state.
   std::uint64_t states = 0;
-  bool complete = false;           // All were explored, within the bounds.
+  bool complete = false;           // All schedules within the bounds were explored.
   std::string violation;           // The first one.
-  std::vector<std::string> steps;  // Of its schedule.
+  std::vector<std::string> steps;  // The violating schedule's steps.
 };
 
 constexpr std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
@@ -80,7 +78,7 @@ class Explorer {
     for (Party& party : parties_) party.stack = std::make_unique<std::byte[]>(kStackBytes);
   }
 
-  // Of the steps: the explorer of the schedule that runs, or none.
+  // The explorer of the running schedule, or none.
   static Explorer*& Current() {
     static Explorer* current = nullptr;
     return current;
@@ -108,7 +106,7 @@ class Explorer {
     return report_;
   }
 
-  // `bounds.schedules` schedules at random: a party goes on most of the time.
+  // Runs `bounds.schedules` random schedules, in which a party usually continues.
   Report TryAtRandom(const Bounds& bounds, std::uint64_t seed) {
     Begin(bounds);
     random_.seed(seed);
@@ -127,7 +125,7 @@ class Explorer {
   int running() const { return running_; }
   bool IsOut(int party) const { return Of(party).dead || Of(party).finished; }
   bool IsDead(int party) const { return Of(party).dead; }
-  // Until now all went on in one order.
+  // Before this call all parties run in one order.
   void BeginToExplore() { exploring_ = true; }
   bool exploring() const { return exploring_; }
   // Does not return in this schedule.
@@ -135,8 +133,8 @@ class Explorer {
     if (report_.violation.empty()) report_.violation = what;
     if (running_ != kNone) Leave();
   }
-  // Waits until condition() holds, which reads what it likes: no step. `idle`: another party
-  // can go on now or later, that is no preemption.
+  // Waits until condition() holds. Its reads are not steps. `idle`: running another party instead is not a
+  // preemption.
   template <typename Condition>
   void WaitUntil(const Condition& condition, bool idle = false) {
     Party& party = Of(running_);
@@ -146,16 +144,16 @@ class Explorer {
     if (idle || !condition()) Schedule();
     party.condition = nullptr;
     party.idle = false;
-    party.history = Mix(party.history, 0x3333);  // It is beyond that.
+    party.history = Mix(party.history, 0x3333);  // It has passed this point.
   }
-  // One of that many ways to go on.
+  // Returns one of this many choices.
   std::size_t Choose(std::size_t ways) {
     const std::size_t way = ways < 2 || !exploring_ ? 0 : Decide(ways, 0x7777);
     Read(way);
     return way;
   }
   std::uint64_t history() const { return Of(running_).history; }
-  // What it has read since it had that history will not matter, but for `value`.
+  // Forgets the party's reads since this history, except `value`.
   void Forget(std::uint64_t history, std::uint64_t value) {
     Of(running_).history = Mix(history, value);
   }
@@ -165,7 +163,7 @@ class Explorer {
   void BeforeStep(const char* what, const void* word, bool writes, std::size_t bytes = 8) {
     if (running_ == kNone) return;
     if (at_random_ || !exploring_ || IsShared(word, writes, bytes)) Schedule();
-    // It is beyond that, also where a write changes nothing.
+    // It has passed this point, even if a write changes nothing.
     Of(running_).history = Mix(Of(running_).history, 0x1111);
     if (traces_) Trace(what + (" " + world_.NameOf(word)));
   }
@@ -213,11 +211,11 @@ class Explorer {
       return !finished && !dead && (condition == nullptr || condition(condition_of));
     }
   };
-  // Who has accessed a word since exploring began, a bit for each party.
+  // The parties that have accessed a word since exploring began, one bit for each.
   struct Accesses {
     std::uint8_t by = 0;
     std::uint8_t writes = 0;
-    bool is_shared = false;  // As the schedules of now take it.
+    bool is_shared = false;  // As the current schedules assume.
 
     bool AreShared() const { return writes != 0 && (by & (by - 1)) != 0; }
   };
@@ -271,14 +269,14 @@ class Explorer {
     Current() = nullptr;
   }
 
-  // False: that is all.
+  // False: there are no more schedules.
   bool Count() {
     ++(pruned_ ? report_.pruned : report_.schedules);
     report_.states = visited_.size();
     return report_.violation.empty();
   }
 
-  // The same schedule again, with its steps.
+  // Repeats the schedule and records its steps.
   Report Explained() {
     const std::string violation = report_.violation;
     const bool at_random = std::exchange(at_random_, false);
@@ -298,8 +296,8 @@ class Explorer {
     self->Schedule();
   }
 
-  // The party's fiber goes on until something goes on with `from`. After the first time without
-  // swapcontext, which calls the system.
+  // Runs the party's fiber until `from` continues. After the first time without swapcontext, which makes a
+  // system call.
   void Resume(int next, jmp_buf& from) {
     Party& party = Of(next);
     running_ = next;
@@ -317,7 +315,7 @@ class Explorer {
     if (_setjmp(Of(running_).point) == 0) _longjmp(main_, 1);
   }
 
-  // Before a step of the party that runs, or because it cannot go on: who goes on.
+  // Chooses the party that runs next, before a step or because the running party cannot continue.
   void Schedule() {
     const int me = running_;
     for (;;) {
@@ -374,7 +372,7 @@ class Explorer {
       state = Mix(state, Mix(party.history, (party.dead ? 1 : 0) | (party.parked_on ? 2 : 0) |
                                                 (party.started ? 4 : 0)));
     }
-    // Who runs matters to what it costs to change, and to who may die now.
+    // The running party matters for the cost of a switch, and for which party may die now.
     if (bounds_.preemptions < Bounds::kAny || deaths_ < bounds_.deaths || kind == 0x7777) {
       state = Mix(state, Mix(kind, static_cast<std::uint64_t>(running_)));
     }
@@ -405,7 +403,7 @@ class Explorer {
   std::vector<Choice> choices_;
   std::size_t at_choice_ = 0;
   std::vector<Option> options_;
-  std::unordered_map<std::uint64_t, int> visited_;  // With how few preemptions.
+  std::unordered_map<std::uint64_t, int> visited_;  // State to the fewest preemptions.
   std::mt19937_64 random_;
   std::uint64_t stays_ = 1;
   bool at_random_ = false;
@@ -420,7 +418,7 @@ class Explorer {
   bool pruned_ = false;
 };
 
-// The page's accesses, each a step. A copy of more than a word is two: it may be seen half-done.
+// The page's accesses as steps. A copy of more than a word is two steps: it may be seen half-done.
 struct ExploredSteps {
   template <typename Word>
   static Word Load(const std::atomic<Word>& word) {

@@ -1,15 +1,15 @@
-// A group of ranks and their daemon as parties of the explorer, over the project's own code, and
-// what must hold in every schedule:
+// A group of ranks and their daemon as parties of the explorer, with the shipped code, and the invariants of
+// every schedule:
 //
-// - Of each operation either nobody's went to the daemon, or nobody ended it as met.
-// - The daemon gets each rank's operation once at most, whole, and never one that the rank met.
-// - Who meets reads what each rank brought to this operation.
-// - Nobody waits for ever, and nobody sleeps on what has happened.
+// - Either no rank submits an operation to the daemon, or no rank ends it as met.
+// - The daemon gets each rank's operation at most once, whole, and never one that the rank met.
+// - A rank that meets reads each rank's contribution to this operation.
+// - No party waits forever, and no rank sleeps after the event it waits for.
 //
-// The daemon's own way is a model: an operation is done there once all have submitted it, and fails
-// once the daemon has seen a rank's death.
+// The daemon's operations are modelled: one is done once all ranks have submitted it, and fails once the
+// daemon has seen a rank's death.
 //
-// Owner: the test. Thread: one. Memory: the page and all that the parties keep.
+// Owner: the test. Thread: one. Memory: the page and the parties' state.
 #pragma once
 
 #include <array>
@@ -32,28 +32,28 @@ struct Operation {
   std::uint64_t what = 1;
   std::uint64_t bytes = 8;  // A multiple of 8.
   bool may_meet = true;
-  // Of what goes to the daemon: it refuses it once, and another one is called instead, which may meet.
+  // The daemon refuses it once; then the rank calls another operation instead, which may meet.
   bool refused_once = false;
 };
 
 struct RankScript {
   std::vector<Operation> calls;
-  std::size_t ahead = 1;                // With that many calls under way it waits for the oldest.
-  bool sleeps = false;                  // It waits asleep.
-  std::optional<std::uint64_t> last{};  // It waits for this one after all others.
+  std::size_t ahead = 1;                // The most calls in flight; then it waits for the oldest.
+  bool sleeps = false;                  // It sleeps while it waits.
+  std::optional<std::uint64_t> last{};  // It waits for this operation after all others.
 };
 
 enum class Act : std::uint8_t { kReopen, kClose };
 
 struct Scenario {
   std::vector<RankScript> ranks;
-  std::vector<Act> daemon;  // When it likes; it also closes when it is asked, or a rank died.
+  std::vector<Act> daemon;  // At any time; it also closes on request, or when a rank has died.
   // The page is open before the first call. Otherwise the opening is explored too.
   bool opened = true;
   std::size_t explored_from = 0;  // The number of the first call whose orders are explored.
 };
 
-inline constexpr std::size_t kCalls = 32;  // Of a rank, at most.
+inline constexpr std::size_t kCalls = 32;  // The most calls of a rank.
 
 template <typename Steps>
 class MeetingWorld : public World {
@@ -111,7 +111,7 @@ class MeetingWorld : public World {
       explorer_.Violated("ranks wait for ever");
       return false;
     }
-    // Who has waited for long asks the daemon.
+    // A rank that has waited for long asks the daemon.
     state_.asked = true;
     return true;
   }
@@ -164,7 +164,7 @@ class MeetingWorld : public World {
     std::array<std::array<Ended, kCalls>, 4> ways{};
     std::array<RankState, 4> ranks{};
     std::array<bool, kCalls> fails{};
-    std::uint64_t acts = 0;  // Of the daemon's.
+    std::uint64_t acts = 0;  // The daemon's acts so far.
     bool asked = false;
     bool a_rank_died = false;
     bool death_is_known = false;
@@ -188,7 +188,7 @@ class MeetingWorld : public World {
     return page_.offer(rank, number).adopted_plus_one.load() == number + 1;
   }
 
-  // --- what happened -------------------------------------------------------------------------
+  // --- results -------------------------------------------------------------------------
 
   void Meets(std::uint32_t rank, std::uint64_t number) {
     for (std::uint32_t other = 0; other < ranks_; ++other) {
@@ -275,7 +275,7 @@ class MeetingWorld : public World {
     };
     Called called = call(operation.may_meet);
     if (called.way != Way::kPage && operation.refused_once) {
-      explorer_.WaitUntil([] { return true; }, true);  // Until the rank hears of it.
+      explorer_.WaitUntil([] { return true; }, true);  // Until the rank sees it.
       if (!side.TakeBack(number)) explorer_.Violated(Named(rank, number) + " is not taken back");
       called = call(true);
     }

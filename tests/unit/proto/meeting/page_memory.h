@@ -16,7 +16,7 @@ namespace mlxcomm::meeting {
 
 class PageMemory {
  public:
-  // Who reads beyond its end gets a fault.
+  // Reads beyond its end fault.
   explicit PageMemory(std::uint32_t ranks) : ranks_(ranks), bytes_(PageBytes(ranks)) {
     void* const mapped =
         ::mmap(nullptr, bytes_ + kGuard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,7 @@ class PageMemory {
   PageView view() const { return {base_, ranks_}; }
 
  private:
-  static constexpr std::size_t kGuard = std::size_t{64} * 1024;  // At least a page of the system.
+  static constexpr std::size_t kGuard = std::size_t{64} * 1024;  // At least a system page.
   std::uint32_t ranks_;
   std::size_t bytes_;
   std::byte* base_ = nullptr;

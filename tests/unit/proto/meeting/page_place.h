@@ -1,4 +1,4 @@
-// What lies at an address of a page, for those who read a schedule and for planted mistakes.
+// Names an address of a page, for printed schedules and for planted mistakes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Sleeping on a page's word: who wakes, in this process and in another.
+// Sleeping on a page's word, in this process and in another.
 #include "proto/meeting/parking.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Called Call(RankSide<>& rank) {
   return rank.Call({kCall, true, nullptr, 0}, EntryOf(rank.rank(), 100));
 }
 
-// Looks and sleeps until there is an answer.
+// Polls and sleeps until there is an answer.
 Progress WaitFor(const RankSide<>& rank, std::uint64_t number) {
   std::uint32_t from = 0;
   for (;;) {
@@ -42,7 +42,7 @@ class ParkingTest : public testing::Test {
       for (std::uint64_t before = 0; before < kFirst; ++before) Call(*rank);
     }
   }
-  // Somebody sleeps, or is about to, until this rank announces the operation.
+  // Another rank sleeps, or is about to, until this rank announces the operation.
   void AwaitSleeper(std::uint32_t rank) {
     LookUntil([&] { return memory_.view().offer(rank, kFirst).sleepers.load() != 0; });
   }

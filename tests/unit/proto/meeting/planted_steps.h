@@ -1,5 +1,4 @@
-// The explorer's steps with a mistake planted into what the two sides do by them: so the explorer
-// shows that it would find it.
+// The explorer's steps with a planted mistake in one side's accesses, which the explorer must find.
 //
 // Owner: the test. Thread: one. Memory: the world's.
 #pragma once
@@ -88,7 +87,7 @@ struct PlantedSteps {
   static bool CompareExchange(std::atomic<Word>& word, Word& expected, Word value) {
     const Place place = Of(word);
     if (place.field == Field::kTurn && mistake_ == Mistake::kCallsInTheNextOpening && !IsDaemon()) {
-      // Two words that are different in their opening alone are one for it.
+      // It does not distinguish words that differ only in their opening.
       const Turn seen = Turn::Of(expected);
       const Turn now = Turn::Of(word.load());
       if (seen.called == now.called && seen.mode == now.mode) expected = now.word();
@@ -138,7 +137,7 @@ struct PlantedSteps {
   }
 
   static inline Mistake mistake_ = Mistake::kNone;
-  // Of the Close that runs: it is one daemon's, and never left half-done but at a schedule's end.
+  // The running Close's: there is one daemon, and only a schedule's end interrupts it.
   static inline std::atomic<std::uint64_t>* deferred_close_ = nullptr;
   static inline std::atomic<std::uint64_t>* deferred_adoption_ = nullptr;
   static inline std::uint64_t deferred_number_ = 0;

@@ -1,4 +1,4 @@
-// A rank's calls, step by step: the ways they take, and what it sees of the others'.
+// A rank's calls step by step: where they go, and what the rank sees of other ranks' calls.
 #include "proto/meeting/rank_side.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class RankSideTest : public testing::Test {
     std::uint32_t from = 0;
     return rank.Look(number, call, from);
   }
-  // Both call by the daemon what lies before the first operation on the page.
+  // Both ranks call the operations before the page's first one through the daemon.
   void Open() {
     ASSERT_TRUE(supervisor_.Reopen());
     for (int before = 0; before < 2; ++before) {
@@ -46,7 +46,7 @@ class RankSideTest : public testing::Test {
   RankSide<> one_{memory_.view(), 1, 0};
 };
 
-TEST_F(RankSideTest, CallsByTheDaemonWhileThePageIsClosed) {
+TEST_F(RankSideTest, CallsTheDaemonWhileThePageIsClosed) {
   EXPECT_EQ(Call(zero_).way, Way::kDaemon);
   const Called called = Call(zero_);
   EXPECT_EQ(called.way, Way::kDaemon);
@@ -55,14 +55,14 @@ TEST_F(RankSideTest, CallsByTheDaemonWhileThePageIsClosed) {
   EXPECT_EQ(supervisor_.CalledBy(1), 0U);
 }
 
-TEST_F(RankSideTest, GoesToThePageFromTheOperationAfterTheNextOneOn) {
+TEST_F(RankSideTest, UsesThePageFromTheOperationAfterTheNextOne) {
   Open();
   const Called called = Call(zero_);
   EXPECT_EQ(called.way, Way::kPage);
   EXPECT_EQ(called.number, 2U);
 }
 
-TEST_F(RankSideTest, SaysThatCallsDifferAndTheDaemonTakesThemAll) {
+TEST_F(RankSideTest, ReportsThatCallsDifferAndTheDaemonTakesThemAll) {
   Open();
   const std::uint64_t number = Call(zero_).number;
   Call(one_, kGather);
@@ -73,14 +73,14 @@ TEST_F(RankSideTest, SaysThatCallsDifferAndTheDaemonTakesThemAll) {
   EXPECT_EQ(Look(one_, number, kGather), Progress::kAdopted);
 }
 
-TEST_F(RankSideTest, AnnouncesThatItCallsByTheDaemonWhatMayNotMeet) {
+TEST_F(RankSideTest, AnnouncesAnOperationThatOnlyTheDaemonRuns) {
   Open();
   const std::uint64_t number = Call(zero_).number;
   EXPECT_EQ(Call(one_, kSum, false).way, Way::kDaemon);
   EXPECT_EQ(Look(zero_, number), Progress::kDiffers);
 }
 
-TEST_F(RankSideTest, GoesOnOnThePageAfterWhatMayNotMeet) {
+TEST_F(RankSideTest, ReturnsToThePageAfterAnOperationOfTheDaemon) {
   Open();
   for (RankSide<>* const rank : {&zero_, &one_}) {
     EXPECT_EQ(Call(*rank, kSum, false).way, Way::kDaemon);
@@ -89,7 +89,7 @@ TEST_F(RankSideTest, GoesOnOnThePageAfterWhatMayNotMeet) {
   EXPECT_EQ(Look(zero_, 3), Progress::kMet);
 }
 
-TEST_F(RankSideTest, AsksForTheEndOfThePageWhereAllSlotsAreInUse) {
+TEST_F(RankSideTest, ClosesThePageIfAllSlotsAreInUse) {
   Open();
   for (std::uint32_t call = 0; call < kGenerations; ++call) {
     ASSERT_EQ(Call(zero_).way, Way::kPage);
@@ -100,7 +100,7 @@ TEST_F(RankSideTest, AsksForTheEndOfThePageWhereAllSlotsAreInUse) {
 
 class CellsTest : public RankSideTest {
  protected:
-  // Which cell holds it, which has its number in its first byte.
+  // The cell that holds the contribution; its index is in the first byte.
   std::size_t CallInCell(RankSide<>& rank, std::uint64_t number) {
     std::vector<std::byte> brings(kWorthCells, static_cast<std::byte>(number));
     const Called called =
@@ -117,8 +117,8 @@ class CellsTest : public RankSideTest {
   static constexpr std::uint64_t kWorthCells = 8192;
 };
 
-// So they stay in the caches.
-TEST_F(CellsTest, TakesTwoInTurnWhereEachOperationEndsBeforeTheNext) {
+// Why: the cells stay in the caches.
+TEST_F(CellsTest, AlternatesBetweenTwoIfOperationsDoNotOverlap) {
   Open();
   for (std::uint64_t number = 2; number < 40; ++number) {
     EXPECT_LT(CallInCell(zero_, number), 2U);
@@ -128,7 +128,7 @@ TEST_F(CellsTest, TakesTwoInTurnWhereEachOperationEndsBeforeTheNext) {
   }
 }
 
-TEST_F(CellsTest, WritesOverNoneThatAnotherRankMayRead) {
+TEST_F(CellsTest, NeverOverwritesOneThatARankMayRead) {
   Open();
   for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
     CallInCell(zero_, number);
@@ -138,7 +138,7 @@ TEST_F(CellsTest, WritesOverNoneThatAnotherRankMayRead) {
   for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
     EXPECT_EQ(*Brought(0, number), static_cast<std::byte>(number));
   }
-  // The one has ended the first half, in another order.
+  // One rank has ended the first half, in another order.
   for (const std::uint64_t number : {3U, 2U, 5U, 4U}) one_.End(number);
   for (std::uint64_t number = 2 + kGenerations; number < 6 + kGenerations; ++number) {
     CallInCell(zero_, number);
@@ -148,16 +148,16 @@ TEST_F(CellsTest, WritesOverNoneThatAnotherRankMayRead) {
   }
 }
 
-TEST_F(CellsTest, LiesInTheCellsWhateverItsRankSays) {
+TEST_F(CellsTest, StaysInsideTheCellsForAnyIndex) {
   Open();
   CallInCell(zero_, 2);
   memory_.view().slot(0, 2).inline_bytes[0] = std::byte{0xff};
   EXPECT_EQ(Brought(0, 2), memory_.view().cell(0, kGenerations - 1));
 }
 
-// Why: a call that the daemon refuses does not count, and is made again with its number. The first time it
-// may have been announced, so the second goes to the daemon as well.
-TEST_F(RankSideTest, TakesBackTheLastCallsOneByOneAndMakesThemAgainByTheDaemon) {
+// Why: a call that the daemon refuses does not count, and its number is used again. The number may have been
+// announced, so the next call goes to the daemon as well.
+TEST_F(RankSideTest, TakesBackTheLastCallsAndRepeatsThemThroughTheDaemon) {
   Open();
   const std::uint64_t number = Call(zero_, kSum, /*may_meet=*/false).number;
   Call(zero_, kSum, /*may_meet=*/false);
@@ -173,7 +173,7 @@ TEST_F(RankSideTest, TakesBackTheLastCallsOneByOneAndMakesThemAgainByTheDaemon) 
   EXPECT_EQ(Call(zero_).way, Way::kPage);
 }
 
-TEST_F(RankSideTest, LooksOnWhereItWas) {
+TEST_F(RankSideTest, ContinuesToLookAtTheSameRank) {
   PageMemory memory(3);
   SupervisorSide<> supervisor(memory.view(), 1);
   RankSide<> zero(memory.view(), 0, 5);

@@ -1,9 +1,9 @@
-// Ranks and their daemon in all orders of their accesses to the page, within bounds, and with a
-// death of a rank before any of them. For larger bounds than the usual ones:
+// Ranks and their daemon in all orders of their accesses to the page, within bounds, and with a rank's death
+// before any of them. For larger bounds:
 //
-//   MLXCOMM_EXPLORE_PREEMPTIONS=3   of a party that could have gone on; "any" has no bound
-//   MLXCOMM_EXPLORE_DEATHS=1        of ranks
-//   MLXCOMM_EXPLORE_RANDOM=100000   schedules at random of each scenario, from MLXCOMM_EXPLORE_SEED
+//   MLXCOMM_EXPLORE_PREEMPTIONS=3   preemptions of parties that could have continued; "any": no bound
+//   MLXCOMM_EXPLORE_DEATHS=1        deaths of ranks
+//   MLXCOMM_EXPLORE_RANDOM=100000   random schedules of each scenario, from MLXCOMM_EXPLORE_SEED
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ RankScript WithOne(std::size_t count, std::size_t at, const Operation& other) {
 struct Named {
   const char* name;
   Scenario scenario;
-  int preemptions;             // In the usual run,
-  int preemptions_with_death;  // and where one rank dies.
+  int preemptions;             // Without a death.
+  int preemptions_with_death;  // If one rank dies.
 };
 std::ostream& operator<<(std::ostream& out, const Named& named) { return out << named.name; }
 
@@ -140,7 +140,7 @@ TEST_P(SchedulesTest, AgreeInAllOrders) {
   Explores(GetParam(), {Preemptions(GetParam().preemptions), deaths});
 }
 
-TEST_P(SchedulesTest, AgreeWhereverARankDies) {
+TEST_P(SchedulesTest, AgreeIfARankDies) {
   Explores(GetParam(), {Preemptions(GetParam().preemptions_with_death), 1});
 }
 
@@ -154,7 +154,7 @@ TEST_P(SchedulesTest, AgreeAtRandom) {
 INSTANTIATE_TEST_SUITE_P(, SchedulesTest, testing::ValuesIn(Scenarios()),
                          [](const auto& named) { return std::string(named.param.name); });
 
-// A rank that writes records and a daemon that reads them, when it may write over what is read.
+// A rank that writes records, and a daemon that reads them while the rank may overwrite them.
 class RecordsWorld : public World {
  public:
   static constexpr std::uint64_t kWritten = kRecords + kRecords / 4 + 2;
@@ -224,7 +224,7 @@ TEST(RecordsTest, AreWholeInAllOrders) {
   EXPECT_GT(world.most_left_out(), kRecords / 4) << "some were written over while it read";
 }
 
-// A party that writes what is there already, and then for one step what the other one must never see.
+// A party that writes the same value again, and then for one step a value that the other one must never see.
 class WritesWorld : public World {
  public:
   Explorer& explorer() { return explorer_; }
@@ -254,9 +254,9 @@ class WritesWorld : public World {
   Explorer explorer_{*this, 2, reinterpret_cast<std::byte*>(words_.data()), sizeof words_};
 };
 
-// Why: the state before such a write was taken for the one after it, and all that follows was left out; so
-// was, without a bound of preemptions, the first step of a party that had not begun.
-TEST(ExplorerTest, GoesOnBeyondAWriteThatChangesNothing) {
+// Why: the state before such a write was taken for the state after it, and the following steps were skipped;
+// so was, without a bound on preemptions, the first step of a new party.
+TEST(ExplorerTest, ContinuesAfterAWriteThatChangesNothing) {
   for (const int preemptions : {1, Bounds::kAny}) {
     WritesWorld world;
     EXPECT_EQ(world.explorer().Explore({preemptions, 0}).violation, "seen") << preemptions;
@@ -266,7 +266,7 @@ TEST(ExplorerTest, GoesOnBeyondAWriteThatChangesNothing) {
 struct Planted {
   Mistake mistake;
   const char* scenario;
-  Bounds bounds;  // In which it shows.
+  Bounds bounds;  // They suffice to find it.
 };
 
 class PlantedMistakesTest : public testing::TestWithParam<Planted> {};

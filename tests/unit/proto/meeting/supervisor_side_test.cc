@@ -1,4 +1,4 @@
-// What the daemon makes of a page: of an honest rank's, of a dead one's, and of garbage.
+// The daemon's side of a page, with honest ranks, dead ranks, and garbage.
 #include "proto/meeting/supervisor_side.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace mlxcomm::meeting::supervisor_side_test {
 namespace {
 
-constexpr std::uint64_t kFirst = 2;  // On the page.
+constexpr std::uint64_t kFirst = 2;  // The first operation on the page.
 
 class SupervisorSideTest : public testing::Test {
  protected:
@@ -56,14 +56,14 @@ TEST(SupervisorSideOpeningTest, OpensOnceAllRanksHaveMappedThePage) {
   EXPECT_EQ(memory.view().header().reopens_at.load(), 6U);
 }
 
-TEST_F(SupervisorSideTest, ClosesWhatIsClosed) {
+TEST_F(SupervisorSideTest, MayCloseAClosedPage) {
   EXPECT_TRUE(Close().empty());
   Open();
   EXPECT_TRUE(Close().empty());
   EXPECT_TRUE(Close().empty());
 }
 
-TEST_F(SupervisorSideTest, AdoptsWhatNotAllHaveCalledInOrderOfNumberAndRank) {
+TEST_F(SupervisorSideTest, AdoptsIncompleteOperationsInOrderOfNumberAndRank) {
   Open();
   Call(one_, 1);
   Call(one_);
@@ -81,7 +81,7 @@ TEST_F(SupervisorSideTest, AdoptsWhatNotAllHaveCalledInOrderOfNumberAndRank) {
   EXPECT_EQ(Call(zero_).way, Way::kDaemon) << "the other one submits it itself";
 }
 
-TEST_F(SupervisorSideTest, SkipsWhatHasEnded) {
+TEST_F(SupervisorSideTest, SkipsEndedOperations) {
   Open();
   Call(zero_);
   Call(one_);
@@ -91,7 +91,7 @@ TEST_F(SupervisorSideTest, SkipsWhatHasEnded) {
   EXPECT_EQ(Close().size(), 1U) << "the other one's, which has not";
 }
 
-TEST_F(SupervisorSideTest, TakesTheModeThatDoesNotExistForClosed) {
+TEST_F(SupervisorSideTest, TreatsAnInvalidModeAsClosed) {
   Open();
   area(0).turn.store(area(0).turn.load() | 3);
   EXPECT_EQ(Call(zero_).way, Way::kDaemon);
@@ -99,7 +99,7 @@ TEST_F(SupervisorSideTest, TakesTheModeThatDoesNotExistForClosed) {
   EXPECT_EQ(Turn::Of(area(0).turn.load()).mode, TurnMode::kClosed);
 }
 
-TEST_F(SupervisorSideTest, AdoptsNoOfferThatLiesInAnothersSlotOrIsBeyondWhatWasCalled) {
+TEST_F(SupervisorSideTest, IgnoresOffersInAWrongSlotOrBeyondTheCalls) {
   Open();
   Call(zero_);
   Call(one_);
@@ -109,8 +109,8 @@ TEST_F(SupervisorSideTest, AdoptsNoOfferThatLiesInAnothersSlotOrIsBeyondWhatWasC
   EXPECT_TRUE(Close().empty());
 }
 
-// Its reads stay in the page: what follows it is a fault.
-TEST_F(SupervisorSideTest, StaysBoundedWhateverRanksWrite) {
+// Its reads stay in the page, because the memory after it faults.
+TEST_F(SupervisorSideTest, StaysInBoundsForAnyBytes) {
   std::mt19937_64 random(1);
   for (std::uint32_t turn = 0; turn < Seeds(100); ++turn) {
     SupervisorSide<> supervisor(memory_.view(), 1);
@@ -135,7 +135,7 @@ TEST_F(SupervisorSideTest, StaysBoundedWhateverRanksWrite) {
   }
 }
 
-TEST_F(SupervisorSideTest, TakesEachRecordOnceAndSaysHowManyItLeftOut) {
+TEST_F(SupervisorSideTest, TakesEachRecordOnceAndCountsSkippedOnes) {
   std::vector<std::uint64_t> taken;
   const auto take = [&] {
     return supervisor_.TakeRecords([&](std::uint32_t rank, const MetRecord& record) {

@@ -1,5 +1,5 @@
-// Ranks that are threads add up vectors on a page, while the daemon's thread closes and reopens it:
-// what processors really do with the accesses whose orders schedules_test.cc explores.
+// Ranks as threads add up vectors on a page, while the daemon's thread closes and reopens it: real
+// processors make the accesses whose orders schedules_test.cc explores.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,9 +19,9 @@
 namespace mlxcomm::meeting::threads_test {
 namespace {
 
-// The daemon may read a call or an entry while a rank writes its next one there, and then finds out
-// and does not use it. For the thread sanitizer these are words; contributions are read by memcpy,
-// so that it sees whether they lie there before they are announced.
+// The daemon may read a call or an entry while a rank overwrites it, but detects that and drops the copy.
+// For the thread sanitizer these are atomic words; contributions are read by memcpy, so that it checks that
+// they are written before the announcement.
 struct ThreadSteps : SystemSteps {
   static void Copy(void* to, const void* from, std::size_t bytes) {
     if (bytes > sizeof(queue::SubmissionEntry)) {
@@ -61,7 +61,7 @@ class Job {
   }
 
  private:
-  // In the slot, in a cell, in a cell that is worth to look for.
+  // In the slot, in any cell, in a cell that is chosen.
   static constexpr std::size_t kSmall = 10;
   static constexpr std::size_t kMiddle = 40;
   static constexpr std::size_t kMost = 1100;
@@ -95,7 +95,7 @@ class Job {
       RankSide<ThreadSteps> side(job.memory_.view(), rank_, 0);
       std::mt19937_64 random(rank_);
       for (std::uint64_t number = 0; number < job.operations_; ++number) {
-        // Now and then another rank gets ahead.
+        // Sometimes another rank gets ahead.
         if (random() % 64 == 0) std::this_thread::yield();
         if (One(job, side, number)) continue;
         std::atomic<std::uint32_t>& submitted = job.ended_[number].submitted;
@@ -140,8 +140,8 @@ class Job {
           case Progress::kDiffers: ADD_FAILURE() << "all call alike"; return false;
           case Progress::kWaits: break;
         }
-        // Who waits for long asks; here, who waits for one that will not come. On a busy machine all
-        // wait for long, and nobody would meet.
+        // A rank asks the daemon if the rank it waits for will not call. Asking after a time would end all
+        // meetings on a busy machine.
         if (job.ended_[number].submitted != 0) job.asked_ = true;
         if (looks % 8 == 0 && CanPark()) {
           side.Sleep(number, from, 1'000'000);
@@ -184,7 +184,7 @@ class Job {
           Submit(taken.rank, taken.number);
         }
       } else if (!supervisor_.open()) {
-        // Some are to meet before it closes of itself, or nobody.
+        // Some operations should meet before the daemon closes the page.
         close_at = met_ + random() % 4;
         supervisor_.Reopen();
       }

@@ -1,4 +1,4 @@
-// Whether to spin or to sleep, in a time that the test makes up.
+// Spinning and sleeping, with the test's own clock.
 #include "proto/queue/adaptive_spin.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr SpinLimits kLimits{1'000, 10'000, false};
 
-// One wait of this length, with a look each step. Returns how long it spun.
+// Simulates a wait of this length with a poll at each step. Returns how long it spun.
 std::uint64_t WaitFor(AdaptiveSpin& spin, std::uint64_t wait_ns, std::uint64_t& now_ns) {
   constexpr std::uint64_t kStepNs = 100;
   const std::uint64_t begin = now_ns;
@@ -22,15 +22,15 @@ std::uint64_t WaitFor(AdaptiveSpin& spin, std::uint64_t wait_ns, std::uint64_t& 
   return looked;
 }
 
-TEST(AdaptiveSpinTest, LooksAsLongAsAnswersComeSoon) {
+TEST(AdaptiveSpinTest, PollsWhileAnswersAreFast) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;
   for (int i = 0; i < 100; ++i) EXPECT_EQ(WaitFor(spin, 9'000, now), 9'000u) << i;
   EXPECT_LE(WaitFor(spin, 1'000'000, now), kLimits.most_ns) << "never longer than its limit";
 }
 
-// Why: spinning in vain takes a core from a thread that computes.
-TEST(AdaptiveSpinTest, SleepsAlmostAtOnceWhereAnswersTakeLongAndLooksAgainWhenTheyComeSoon) {
+// Why: useless spinning takes a core from a computing thread.
+TEST(AdaptiveSpinTest, SleepsEarlyIfAnswersAreSlowAndPollsAgainIfTheyAreFast) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;
   for (int i = 0; i < 20; ++i) WaitFor(spin, 1'000'000, now);

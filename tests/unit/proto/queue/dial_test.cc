@@ -207,7 +207,7 @@ TEST(DialTest, MakesAConnectionThatNoChildEverHolds) {
 }
 #endif
 
-TEST(DialTest, RefusesAWelcomeWithTooFewDescriptors) {
+TEST(DialTest, RefusesAnAnswerWithTooFewDescriptors) {
   const FakeDaemon daemon(Answering(Welcome(), 2));
   Dialed dialed;
   const Failure failure = DialOnce(daemon, dialed);
@@ -216,7 +216,7 @@ TEST(DialTest, RefusesAWelcomeWithTooFewDescriptors) {
   EXPECT_EQ(dialed.descriptor_count, 0);
 }
 
-TEST(DialTest, PassesARefusalOn) {
+TEST(DialTest, ReturnsARefusal) {
   const FakeDaemon daemon(Answering(Refusal(FailureCode::kPermissionDenied, "not you"), 0));
   Dialed dialed;
   const Failure failure = DialOnce(daemon, dialed);
@@ -224,17 +224,17 @@ TEST(DialTest, PassesARefusalOn) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr(daemon.path()), HasSubstr("not you")));
 }
 
-TEST(DialTest, BoundsAMessageWithoutEnd) {
+TEST(DialTest, LimitsAMessageWithoutTerminator) {
   const FakeDaemon daemon(
       Answering(Refusal(FailureCode::kResourceExhausted, std::string(4096, 'x')), 0));
   Dialed dialed;
   EXPECT_LT(DialOnce(daemon, dialed).message.size(), 512u);
 }
 
-// Why: a daemon with too many hellos answers without reading, so that the process may find the
-// connection closed before it has sent anything.
+// Why: an overloaded daemon answers without reading, so the connection may be closed before the process has
+// sent its hello.
 // How: often, because the scheduler decides the order.
-TEST(DialTest, HearsARefusalThatComesBeforeItsOwnHello) {
+TEST(DialTest, ReceivesARefusalThatArrivesBeforeItsHelloIsSent) {
   const DaemonHello refusal = Refusal(FailureCode::kResourceExhausted, "try again");
   const FakeDaemon daemon([refusal](int connection) {
     (void)SendWithDescriptors(connection, &refusal, sizeof refusal, nullptr, 0, kPatienceNs);
@@ -247,7 +247,7 @@ TEST(DialTest, HearsARefusalThatComesBeforeItsOwnHello) {
   }
 }
 
-TEST(DialTest, SaysWhenAnotherReleaseAnswers) {
+TEST(DialTest, ReportsAnotherRelease) {
   DaemonHello hello = Welcome();
   hello.version = 99;
   const FakeDaemon daemon(Answering(hello, 0));
@@ -257,7 +257,7 @@ TEST(DialTest, SaysWhenAnotherReleaseAnswers) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr("version 99"), HasSubstr("install")));
 }
 
-TEST(DialTest, SaysWhenSomethingElseListens) {
+TEST(DialTest, ReportsAnotherProgram) {
   DaemonHello hello = Welcome();
   hello.magic = 1;
   const FakeDaemon daemon(Answering(hello, 0));
@@ -265,7 +265,7 @@ TEST(DialTest, SaysWhenSomethingElseListens) {
   EXPECT_THAT(DialOnce(daemon, dialed).message, HasSubstr("another program listens"));
 }
 
-TEST(DialTest, SaysWhenTheDaemonClosesWithoutAWord) {
+TEST(DialTest, ReportsAConnectionThatIsClosedWithoutAnswer) {
   const FakeDaemon daemon([](int) {});
   Dialed dialed;
   const Failure failure = DialOnce(daemon, dialed);
@@ -273,10 +273,10 @@ TEST(DialTest, SaysWhenTheDaemonClosesWithoutAWord) {
   EXPECT_THAT(failure.message, HasSubstr("does not answer"));
 }
 
-// Why: in a folder that all may write to, another user can be the first to put a socket where this user's
-// private daemon is expected. It would get the arena, and its answers would be believed.
-// How: the kernel notes who listens, so root is somebody else for as long as it takes to listen.
-TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
+// Why: in a folder that all users may write to, another user can put a socket at the path of this user's
+// private daemon, and would get the arena.
+// How: the kernel stores the listener's uid, so root changes its uid while it calls listen.
+TEST(DialTest, SendsNothingToAnotherUsersDaemon) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   constexpr uid_t kSomebody = 61001;
   const SocketPlace place;
@@ -297,9 +297,9 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
   std::filesystem::remove_all(place.folder());
 }
 
-// Why: who may write to the folder may put his own socket, or a link to another daemon of root's, where the
-// daemon's has been, and the kernel says that root listens there.
-TEST(DialTest, ConnectsOnlyWhereNobodyElseMayPutASocket) {
+// Why: a user who may write to the folder can replace the socket, perhaps by a link to another daemon of
+// root's, for which the kernel reports root.
+TEST(DialTest, ConnectsOnlyIfNoOtherUserMayPutASocketThere) {
   const SocketPlace place;
   EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok()) << "nothing is there yet";
   EXPECT_TRUE(CheckSocketPlace(place.folder() + "/none/socket", /*is_private=*/false).ok());
@@ -324,7 +324,7 @@ TEST(DialTest, ConnectsOnlyWhereNobodyElseMayPutASocket) {
   std::filesystem::remove_all(place.folder());
 }
 
-TEST(DialTest, GivesUpAtItsDeadline) {
+TEST(DialTest, FailsAtItsDeadline) {
   const FakeDaemon daemon([](int connection) {  // Until the other side gives up.
     char byte;
     while (::read(connection, &byte, 1) > 0) {
@@ -338,8 +338,8 @@ TEST(DialTest, GivesUpAtItsDeadline) {
   EXPECT_EQ(dialed.connection, -1);
 }
 
-// Why: a user who presses Ctrl-C does not wait for a stopped daemon's deadline.
-TEST(DialTest, GivesUpWhenItIsInterrupted) {
+// Why: Ctrl-C must not wait for a stopped daemon's deadline.
+TEST(DialTest, FailsWhenInterrupted) {
   const FakeDaemon daemon([](int connection) {
     char byte;
     while (::read(connection, &byte, 1) > 0) {
@@ -357,7 +357,7 @@ TEST(DialTest, GivesUpWhenItIsInterrupted) {
 // block, and a deadline for the hello does not help. macOS refuses then, just as where nothing
 // listens: the lock beside the socket shows that the daemon is there. Without it a client would
 // bypass a busy daemon, and start a second one.
-TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
+TEST(DialTest, FailsAtItsDeadlineIfTheBacklogIsFull) {
   const FullBacklog full;
   const FileDescriptor held = HoldPresence(full.path());
   ASSERT_TRUE(held.valid());
@@ -368,13 +368,13 @@ TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
   EXPECT_EQ(dialed.connection, -1);
 }
 
-// Why: it waits where the system refuses, and must notice when there is room again.
-TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
+// Why: it waits while the system refuses, and must notice when the backlog has space.
+TEST(DialTest, ConnectsWhenAFullBacklogIsDrained) {
   FullBacklog full;
   const FileDescriptor held = HoldPresence(full.path());
   Dialed dialed;
   int asked = 0;
-  // Its hello is never answered, so it asks again and again, first by connect.
+  // Its hello is never answered, so it retries, at first to connect.
   const Failure failure = Dial(full.path(), ProcessRole::kTool, 0, kPatienceNs, dialed, [&] {
     if (++asked == 3) full.MakeRoom();
     return full.HasCome();
@@ -383,7 +383,7 @@ TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
   EXPECT_TRUE(full.HasCome());
 }
 
-// Why: a daemon that was killed leaves its files behind; no client must wait for it.
+// Why: a killed daemon leaves its files behind; no client may wait for it.
 TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
   const std::string path = [] {
     const FullBacklog gone(/*leaves_its_socket=*/true);
@@ -396,9 +396,8 @@ TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
   std::filesystem::remove_all(std::filesystem::path(path).parent_path());
 }
 
-// Why: all processes that look hold the file for a moment; two of them at once must not seem to be
-// a daemon.
-TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
+// Why: each client locks the file for a moment; two clients must not take each other for a daemon.
+TEST(DialTest, DoesNotTakeAnotherClientForTheDaemon) {
   const FullBacklog full;
   HoldPresence(full.path());
   const FileDescriptor other(::open(PresenceFile(full.path()).c_str(), O_RDONLY | O_CLOEXEC));
@@ -407,7 +406,7 @@ TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
 }
 
 // Why: with a long TMPDIR every init failed with a message about --socket.
-TEST(DialTest, LeavesOutFoldersThatAreTooLongForASocket) {
+TEST(DialTest, SkipsFoldersThatAreTooLongForASocket) {
   const std::string too_long = "/tmp/" + std::string(120, 'x');
   ::setenv("XDG_RUNTIME_DIR", too_long.c_str(), 1);
   ::setenv("MLXCOMM_DARWIN_USER_FOLDER", too_long.c_str(), 1);  // For the build on Linux.
@@ -421,8 +420,8 @@ TEST(DialTest, LeavesOutFoldersThatAreTooLongForASocket) {
 }
 
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
-// Why: TMPDIR differs below sudo or launchd, and two ranks of a user would never meet.
-TEST(DialTest, FindsThePrivateDaemonWhateverTmpdirSays) {
+// Why: TMPDIR differs under sudo and launchd, but two ranks of a user must find each other.
+TEST(DialTest, FindsThePrivateDaemonForAnyTmpdir) {
   ::unsetenv("XDG_RUNTIME_DIR");
   ::setenv("MLXCOMM_DARWIN_USER_FOLDER", "/var/folders/x/C/", 1);  // For the build on Linux.
   ::setenv("TMPDIR", "/tmp/one", 1);
@@ -433,7 +432,7 @@ TEST(DialTest, FindsThePrivateDaemonWhateverTmpdirSays) {
 }
 #endif
 
-TEST(DialTest, TakesTheLongestTimeForLong) {
+TEST(DialTest, AcceptsTheLongestTimeout) {
   const FakeDaemon daemon(Answering(Welcome(), kToolDescriptors));
   Dialed dialed;
   const Failure failure = Dial(daemon.path(), ProcessRole::kTool, 0, ~std::uint64_t{0}, dialed);
@@ -442,7 +441,7 @@ TEST(DialTest, TakesTheLongestTimeForLong) {
   ::close(dialed.connection);
 }
 
-TEST(DialTest, SaysWhenNobodyListens) {
+TEST(DialTest, ReportsThatNoDaemonListens) {
   Dialed dialed;
   const Failure failure =
       Dial("/tmp/mlxcomm-nobody/socket", ProcessRole::kTool, 0, kPatienceNs, dialed);

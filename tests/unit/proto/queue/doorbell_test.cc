@@ -1,4 +1,4 @@
-// The bell between a local process and the daemon, and the cost of endless ringing.
+// The doorbell between a local process and the daemon, and the cost of endless ringing.
 #include "proto/queue/doorbell.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class DoorbellTest : public testing::Test {
   int ends[2] = {-1, -1};
 };
 
-TEST_F(DoorbellTest, IsSilentUntilItIsRungAndAfterItWasHeard) {
+TEST_F(DoorbellTest, IsSilentBeforeARingAndAfterItIsDrained) {
   EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
   EXPECT_EQ(WaitForDoorbell(ends[0], 0), DoorbellState::kSilent);
   for (int i = 0; i < 3; ++i) RingDoorbell(ends[1]);
@@ -35,7 +35,7 @@ TEST_F(DoorbellTest, IsSilentUntilItIsRungAndAfterItWasHeard) {
   EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
 }
 
-TEST_F(DoorbellTest, TellsThatTheOtherSideHasGone) {
+TEST_F(DoorbellTest, ReportsThatTheOtherSideIsClosed) {
   RingDoorbell(ends[1]);
   CloseOther();
   EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
@@ -43,8 +43,8 @@ TEST_F(DoorbellTest, TellsThatTheOtherSideHasGone) {
   RingDoorbell(ends[0]);  // Without a receiver: no signal, no wait.
 }
 
-// Why: a writer that is faster than the reader would keep it reading for ever.
-TEST_F(DoorbellTest, ReadsABoundedPartOfAFlood) {
+// Why: a fast writer would keep the reader reading forever.
+TEST_F(DoorbellTest, ReadsALimitedPartOfAFlood) {
   const std::string flood(1 << 16, 'x');
   while (::send(ends[1], flood.data(), flood.size(), MSG_DONTWAIT) > 0) {
   }

@@ -47,7 +47,7 @@ TEST(RingTest, CarriesEntriesAndMessagesInOrderRoundAndRound) {
   }
 }
 
-TEST(RingTest, SaysWhenItIsFull) {
+TEST(RingTest, ReportsThatItIsFull) {
   Ring ring;
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(ring.producer.Push(Entry(i)), RingResult::kDone);
   EXPECT_EQ(ring.producer.Push(Entry(9)), RingResult::kNothing);
@@ -63,7 +63,7 @@ TEST(RingTest, ReportsImpossiblePositionsAsCorrupt) {
   EXPECT_EQ(ring.producer.Push(Entry(1)), RingResult::kCorrupt);
 }
 
-TEST(RingTest, BoundsAMessageLengthThatTheOtherSideMadeUp) {
+TEST(RingTest, LimitsAnInvalidMessageLength) {
   Ring ring;
   ASSERT_EQ(ring.producer.Push(Entry(1, "text")), RingResult::kDone);
   ring.slots[0].message_bytes = 65535;
@@ -73,8 +73,7 @@ TEST(RingTest, BoundsAMessageLengthThatTheOtherSideMadeUp) {
 }
 
 // Why: sleeping is a race of two words; a lost wake-up would hang a client.
-// How: a consumer that sleeps on a doorbell whenever it may, against a producer that rings only
-// when asked to.
+// How: a consumer that sleeps on its doorbell whenever possible, and a producer that rings only on request.
 TEST(RingTest, LosesNoWakeUp) {
   auto ring = std::make_unique<Ring>();
   int ends[2];
@@ -105,7 +104,7 @@ TEST(RingTest, LosesNoWakeUp) {
   ::close(ends[1]);
 }
 
-TEST(DescriptorPassingTest, CarriesDescriptorsAndNotOneByteMore) {
+TEST(DescriptorPassingTest, CarriesDescriptorsAndReadsOnlyTheMessage) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   int pipe_ends[2];

@@ -1,4 +1,4 @@
-// Which side a process takes, and the values of each side.
+// The policy that a process chooses, and its values.
 #include "proto/queue/scheduling_policy.h"
 
 #include <gtest/gtest.h>
@@ -36,21 +36,21 @@ void ExpectMany(const SchedulingPolicy& policy) {
   EXPECT_GT(policy.rail_in_flight_spin_ns, policy.rail_spin_ns);
 }
 
-TEST(SchedulingPolicyTest, GoesByTheCoresWhereNobodyNamesASide) {
+TEST(SchedulingPolicyTest, IsChosenByTheCoresByDefault) {
   for (const std::uint32_t cores : {1u, 2u, 4u}) ExpectFew(Auto(cores));
   for (const std::uint32_t cores : {5u, 12u, 192u}) ExpectMany(Auto(cores));
 }
 
-// Why: it must be possible to try the side of Macs where cores are few, and the other one on Macs.
-TEST(SchedulingPolicyTest, TakesTheSideThatIsNamedWhateverTheCores) {
+// Why: each policy must be testable on any machine.
+TEST(SchedulingPolicyTest, IsTheConfiguredOneForAnyNumberOfCores) {
   for (const std::uint32_t cores : {1u, 2u, 4u, 5u, 12u}) {
     ExpectFew(Few(cores));
     ExpectMany(Many(cores));
   }
 }
 
-// Why: a thread that keeps its core while the only other one could do the work waits for itself.
-TEST(SchedulingPolicyTest, LetsTheLoopKeepItsCoreOnlyWhereThereIsAnother) {
+// Why: on one core, a thread that keeps the core while it waits for a worker delays itself.
+TEST(SchedulingPolicyTest, LetsTheLoopKeepItsCoreOnlyIfThereIsAnother) {
   EXPECT_FALSE(Auto(1).loop_awaits_workers);
   EXPECT_FALSE(Few(1).loop_awaits_workers);
   EXPECT_TRUE(Auto(2).loop_awaits_workers);

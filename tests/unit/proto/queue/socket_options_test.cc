@@ -26,7 +26,7 @@ TEST(PeerCredentialsTest, NamesUserAndProcess) {
   EXPECT_EQ(credentials->pid, ::getpid());
 }
 
-TEST(PeerCredentialsTest, FailsOnWhatIsNoSocket) {
+TEST(PeerCredentialsTest, FailsIfItIsNotASocket) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const FileDescriptor one(ends[0]);

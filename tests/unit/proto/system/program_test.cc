@@ -14,7 +14,7 @@
 namespace mlxcomm::program_test {
 namespace {
 
-TEST(ProgramTest, ReadsWhatAProgramSaysAndHowItEnds) {
+TEST(ProgramTest, ReadsAProgramsOutputAndExitCode) {
   const auto said = RunProgram({"sh", "-c", "echo one; echo two >&2; exit 3"});
   ASSERT_TRUE(said.ok()) << said.status();
   EXPECT_EQ(said->text, "one\n");
@@ -27,7 +27,7 @@ TEST(ProgramTest, ReadsWhatAProgramSaysAndHowItEnds) {
 
 // Why: connections that mlxcommctl web has accepted are not close-on-exec, and programs of doctor
 // held them open.
-TEST(ProgramTest, GivesNoDescriptorButItsOwn) {
+TEST(ProgramTest, PassesOnlyGivenDescriptors) {
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD, 50);
   ASSERT_GE(kept, 50);
   const auto said = RunProgram({"ls", "/dev/fd"});
@@ -37,14 +37,14 @@ TEST(ProgramTest, GivesNoDescriptorButItsOwn) {
   EXPECT_EQ(said->text.find(std::to_string(kept)), std::string::npos) << said->text;
 }
 
-TEST(ProgramTest, SaysThatThereIsNoSuchProgram) {
+TEST(ProgramTest, ReportsAMissingProgram) {
   const auto said = RunProgram({"no-such-program-anywhere"});
   EXPECT_TRUE(absl::IsNotFound(said.status())) << said.status();
 }
 
 // Why: system_profiler has been seen to hang. How: a program that closes its output and goes on,
 // and one whose child keeps the output open.
-TEST(ProgramTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
+TEST(ProgramTest, KillsALateProgramWithItsChildren) {
   ProgramOptions options;
   options.timeout_ns = 50'000'000;
   for (const char* script : {"exec >&-; exec sleep 1000", "sleep 1000 & wait"}) {
@@ -53,8 +53,8 @@ TEST(ProgramTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
   }
 }
 
-// Why: an ssh that others share stays in the background, with its output open.
-TEST(ProgramTest, WaitsForTheProgramAloneWhereThatIsEnough) {
+// Why: a shared ssh connection stays in the background, with its output open.
+TEST(ProgramTest, WaitsOnlyForTheProgramIfRequested) {
   ProgramOptions options;
   options.until_exit = true;
   const auto said = RunProgram(
@@ -63,16 +63,15 @@ TEST(ProgramTest, WaitsForTheProgramAloneWhereThatIsEnough) {
   const std::size_t end = said->text.find_last_of('x');
   EXPECT_EQ(end + 1, 200'000u);
   EXPECT_EQ(said->exit_code, 3);
-  EXPECT_EQ(::kill(std::stoi(said->text.substr(end + 1)), SIGKILL), 0);  // It was still there.
+  EXPECT_EQ(::kill(std::stoi(said->text.substr(end + 1)), SIGKILL), 0);  // It was still running.
   options.timeout_ns = 50'000'000;
   for (const char* script : {"exec >&-; exec sleep 1000", "sleep 1000 & wait"}) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(RunProgram({"sh", "-c", script}, options).status()));
   }
 }
 
-// How: each lists what it has open; another one's pipe would be one more. A program that goes on
-// would hold the other's output open.
-TEST(ProgramTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
+// How: each program lists its open descriptors, which must not include another program's pipe.
+TEST(ProgramTest, DoesNotLeakDescriptorsBetweenThreadsPrograms) {
   const std::vector<std::string> words = {"sh", "-c", "ls /dev/fd | wc -l"};
   const auto alone = RunProgram(words);
   ASSERT_TRUE(alone.ok()) << alone.status();
@@ -90,18 +89,18 @@ TEST(ProgramTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
   EXPECT_EQ(well, 4 * 50);
 }
 
-TEST(ProgramTest, KeepsABoundedOutputAndGivesNoInput) {
+TEST(ProgramTest, LimitsTheOutputAndGivesNoInput) {
   const auto said = RunProgram({"sh", "-c", "head -c 6000000 /dev/zero; cat"});
   ASSERT_TRUE(said.ok()) << said.status();
   EXPECT_EQ(said->text.size(), kOutputBytesMax);
 }
 
-TEST(ProgramTest, SpeaksTheLanguageThatIsParsed) {
+TEST(ProgramTest, UsesTheCLocale) {
   ::setenv("LC_MESSAGES", "de_DE.UTF-8", 1);
   EXPECT_EQ(RunProgram({"sh", "-c", "echo $LC_ALL$LC_MESSAGES"})->text, "C\n");
 }
 
-TEST(ProgramTest, GivesVariablesInPlaceOfItsOwn) {
+TEST(ProgramTest, ReplacesVariables) {
   ::setenv("MLXCOMM_TEST_VARIABLE", "own", 1);
   ::setenv("MLXCOMM_TEST_VARIABLE_2", "kept", 1);
   ProgramOptions options;

@@ -33,14 +33,14 @@ TEST_F(SmallFileTest, IsReadWhole) {
   }
 }
 
-// Why: 16 MiB were set to zero in every rank to read a host file of 100 bytes.
-TEST_F(SmallFileTest, TakesMemoryForWhatThereIs) {
+// Why: every rank zeroed 16 MiB to read a host file of 100 bytes.
+TEST_F(SmallFileTest, AllocatesMemoryForTheFilesSize) {
   std::string text;
   EXPECT_TRUE(ReadAtMost(Opened(2), 16u << 20, text));
   EXPECT_LT(text.capacity(), 64u * 1024);
 }
 
-TEST_F(SmallFileTest, TellsMoreThanIsWantedAndStopsThere) {
+TEST_F(SmallFileTest, ReportsATooLargeFile) {
   std::string text;
   EXPECT_FALSE(ReadAtMost(Opened(1u << 20), 10'000, text));
   EXPECT_EQ(errno, EFBIG);
@@ -48,7 +48,7 @@ TEST_F(SmallFileTest, TellsMoreThanIsWantedAndStopsThere) {
   EXPECT_EQ(ReadFileText(folder_ + "/read", 10'000).size(), 10'000u);
 }
 
-TEST_F(SmallFileTest, OneThatIsNotThereOrIsAFolderHasNoText) {
+TEST_F(SmallFileTest, HasNoTextIfItIsMissingOrAFolder) {
   std::string text = "before";
   EXPECT_FALSE(ReadAtMost(OpenToRead("/nowhere/at/all"), 100, text));
   EXPECT_EQ(text, "");
@@ -70,7 +70,7 @@ TEST_F(SmallFileTest, IsWrittenWholeOrNotAtAll) {
   EXPECT_EQ(FilesThere(), 1u);
 }
 
-TEST_F(SmallFileTest, LeavesNothingWhereItCannotBePutIntoPlace) {
+TEST_F(SmallFileTest, LeavesNoTemporaryFileIfItCannotBePlaced) {
   std::filesystem::create_directory(folder_ + "/folder");
   EXPECT_FALSE(WriteWhole(folder_ + "/folder", "text", Placing::kReplace));
   EXPECT_EQ(errno, EISDIR);

@@ -17,14 +17,14 @@ TEST(DidYouMeanTest, FindsTheNearestName) {
   EXPECT_EQ(DidYouMean("--jsn", kNames), "; did you mean \"--json\"?");
 }
 
-// Why: other programs have "help" and "version" as words.
+// Why: in other programs "help" and "version" are words.
 TEST(DidYouMeanTest, FindsAnOptionWithoutItsDashes) {
   EXPECT_EQ(DidYouMean("json", kNames), "; did you mean \"--json\"?");
   EXPECT_EQ(DidYouMean("wach", kNames), "; did you mean \"--watch\"?");
   EXPECT_EQ(DidYouMean("help", {"bench", "--help"}), "; did you mean \"--help\"?");
 }
 
-TEST(DidYouMeanTest, SaysNothingWhereNoneIsNear) {
+TEST(DidYouMeanTest, SuggestsNothingIfNoNameIsSimilar) {
   for (const char* const word : {"", "x", "service", "pong!", "-", "--", "--verbose"}) {
     EXPECT_EQ(DidYouMean(word, kNames), "") << word;
   }

@@ -6,7 +6,7 @@
 namespace mlxcomm {
 namespace {
 
-TEST(InvariantDeathTest, SaysWhatWasExpectedAndWhere) {
+TEST(InvariantDeathTest, NamesConditionAndPlace) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   MLXCOMM_INVARIANT(1 + 1 == 2);
   EXPECT_DEATH(MLXCOMM_INVARIANT(1 + 1 == 3),

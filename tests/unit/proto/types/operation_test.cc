@@ -1,6 +1,5 @@
-// The tables of operation.h: each value is in its own, and the rows are right for their kinds. The
-// facts are written here again, as numbers, because a wrong row would otherwise be wrong everywhere
-// alike.
+// The tables of operation.h: each value has a row, and the rows are right. The facts are repeated here as
+// numbers, because a wrong row would be wrong everywhere.
 #include "proto/types/operation.h"
 
 #include <map>
@@ -78,7 +77,7 @@ TEST(OperationTablesTest, HaveOneNameForEachValueAndFindItAgain) {
   ExpectOneNameEach(kPlanKinds);
 }
 
-TEST(OperationTablesTest, ListWhatCanBeChosen) {
+TEST(OperationTablesTest, ListTheChoices) {
   EXPECT_EQ(kPlanKinds.Names(","), "ring,exchange,halving_doubling,tree");
   EXPECT_EQ(kReduceOperators.Names(", "), "sum, prod, min, max, and, or, mean");
   EXPECT_EQ(kDataTypes.NamesWhere(
@@ -86,7 +85,7 @@ TEST(OperationTablesTest, ListWhatCanBeChosen) {
             "float32/float16/bfloat16/float64");
 }
 
-TEST(OperationTablesTest, SayWhatEachRankReadsAndWrites) {
+TEST(OperationTablesTest, GiveWhatEachRankReadsAndWrites) {
   std::size_t kinds = 0;
   kOperations.ForEach([&](const OperationRow& row) {
     SCOPED_TRACE(row.name);
@@ -103,7 +102,7 @@ TEST(OperationTablesTest, SayWhatEachRankReadsAndWrites) {
   EXPECT_EQ(kinds, kElements.size());
 }
 
-TEST(OperationTablesTest, SayWhoseInputsEachOutputIsMadeFrom) {
+TEST(OperationTablesTest, GiveTheSourcesOfEachOutput) {
   const std::set<std::string> of_root = {"broadcast", "scatter"};
   const std::set<std::string> of_nobody = {"barrier", "recv", "send"};
   kOperations.ForEach([&](const OperationRow& row) {
@@ -115,7 +114,7 @@ TEST(OperationTablesTest, SayWhoseInputsEachOutputIsMadeFrom) {
   });
 }
 
-TEST(OperationTablesTest, SayWhatEachKindTakes) {
+TEST(OperationTablesTest, GiveTheArgumentsOfEachKind) {
   using Names = std::set<std::string>;
   EXPECT_EQ(NamesWith(Reduces), (Names{"all_reduce", "reduce", "reduce_scatter"}));
   EXPECT_EQ(NamesWith(IsFromRoot), (Names{"broadcast", "scatter"}));
@@ -128,8 +127,8 @@ TEST(OperationTablesTest, SayWhatEachKindTakes) {
   EXPECT_EQ(CountsPerRank(OperationKind::kAllToAllV), 2u);
 }
 
-// Why: values that another process made up are looked up before they are known to be valid.
-TEST(OperationTablesTest, AreTotal) {
+// Why: values from other processes are looked up before they are checked.
+TEST(OperationTablesTest, AcceptInvalidValues) {
   for (const int number : {0, 14, 255}) {
     const auto kind = static_cast<OperationKind>(number);
     EXPECT_FALSE(Reduces(kind) || HasRoot(kind) || HasCounts(kind) || IsPointToPoint(kind));
@@ -141,7 +140,7 @@ TEST(OperationTablesTest, AreTotal) {
   EXPECT_FALSE(HasMeaning(DataType::kFloat32, static_cast<ReduceOperator>(99)));
 }
 
-TEST(OperationTablesTest, SayForWhichTypesAnOperatorHasAMeaning) {
+TEST(OperationTablesTest, GiveTheTypesOfEachOperator) {
   const auto types_of = [](ReduceOperator op) {
     return kDataTypes.NamesWhere(
         " ", [op](const DataTypeRow& row) { return HasMeaning(row.value, op); });
@@ -155,7 +154,7 @@ TEST(OperationTablesTest, SayForWhichTypesAnOperatorHasAMeaning) {
   EXPECT_STREQ(MeaningOf(ReduceOperator::kOr), "bool or an integer");
 }
 
-TEST(ShapeTest, RefusesWhatHasTooManyElementsOrTheWrongTable) {
+TEST(ShapeTest, RefusesTooManyElementsOrAWrongTable) {
   OperationShape shape;
   EXPECT_TRUE(
       ShapeOf({.kind = OperationKind::kAllToAll, .count = kElementsMax / 4, .size = 4}, shape));
@@ -173,7 +172,7 @@ TEST(ShapeTest, RefusesWhatHasTooManyElementsOrTheWrongTable) {
 }
 
 // Why: bench and plan show it beside a cable's capacity. How: PERFORMANCE.md of nccl-tests.
-TEST(ShapeTest, LoadsARingAsNcclTestsHasIt) {
+TEST(ShapeTest, LoadsARingAsInNcclTests) {
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kAllReduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kReduceScatter, 4), 0.75);
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kAllGatherV, 4), 0.75);

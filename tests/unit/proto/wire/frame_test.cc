@@ -1,4 +1,4 @@
-// Every bound of a frame's header is checked before anything is done with it.
+// Every limit of a frame's header is checked before it is used.
 #include "proto/wire/frame.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
 }
 
-TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
+TEST(FrameTest, AcceptsAFlagOnlyWithItsTypes) {
   for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck,
                                FrameType::kEager, FrameType::kGrant}) {
     const bool is_numbered = type == FrameType::kEager || type == FrameType::kGrant;
@@ -59,9 +59,9 @@ TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
   }
 }
 
-// Why: of the waiting acknowledgements only the newest of each block is kept; a frame that the
-// other side asks for must be asked for all the same, unless it has come meanwhile.
-TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
+// Why: only the newest queued acknowledgement of each block is kept, but its request for a resend must
+// survive, unless the frame has arrived.
+TEST(FrameTest, ANewerAcknowledgementKeepsAnEarlierRequest) {
   const auto ack = [](std::uint64_t acknowledged, std::uint16_t wanted) {
     FrameHeader header = Frame(FrameType::kAck, 0, 0);
     header.acknowledged = acknowledged;
@@ -81,7 +81,7 @@ TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
   EXPECT_EQ(ArrivedOf(waiting).wanted, 0u);
 }
 
-// Neighbours' messages about routes to others: each has bounds of its own for its payload.
+// Each routing frame has its own limits for the payload.
 TEST(FrameTest, BoundsRoutingFrames) {
   const auto takes = [](FrameType type, std::size_t least, std::size_t most) {
     const auto fits = [type](std::size_t bytes) {
@@ -104,7 +104,7 @@ TEST(FrameTest, BoundsRoutingFrames) {
   EXPECT_FALSE(IsWellFormed(closed));
 }
 
-TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
+TEST(FrameTest, RefusesAMissingOrExtraSequence) {
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kAck, 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kHeartbeat, 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kGivenUp, 1, 0)));
@@ -113,7 +113,7 @@ TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kGrant, 0, 0)));
 }
 
-TEST(FrameTest, RefusesUnknownTypesMagicAndSumsThatWereNotTaken) {
+TEST(FrameTest, RefusesUnknownTypesMagicAndUncheckedSums) {
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(0), 0, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(16), 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(255), 1, 0)));
@@ -136,8 +136,8 @@ TEST(FrameTest, RefusesUnknownTypesMagicAndSumsThatWereNotTaken) {
   EXPECT_FALSE(IsWellFormed(header));
 }
 
-// Why: a header comes from another host; whatever its bytes, an accepted one is bounded.
-TEST(FrameTest, BoundsThePayloadOfWhateverPasses) {
+// Why: a header comes from another host; every accepted one must be within its limits.
+TEST(FrameTest, LimitsThePayloadOfEveryAcceptedHeader) {
   std::mt19937_64 random(1);
   int passed = 0;
   for (int i = 0; i < 200'000; ++i) {

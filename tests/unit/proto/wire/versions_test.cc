@@ -1,5 +1,5 @@
-// Which daemons link. Machines are upgraded one after the other, so two releases that follow each other
-// must find what both speak; and who does not fit must be refused, whatever the other side claims.
+// Machines are upgraded one after the other, so consecutive releases must find a common version; a daemon
+// without one must be refused, whatever it claims.
 #include "proto/wire/versions.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(VersionsTest, TheTableHasNoGapsAndSpokenVersionsAreItsEnds) {
   EXPECT_EQ(SpokenVersions(), (VersionRange{all.front().number, all.back().number}));
 }
 
-TEST(VersionsTest, TwoSpeakTheNewestThatBothKnow) {
+TEST(VersionsTest, TwoSpeakTheNewestCommonVersion) {
   EXPECT_EQ(CommonVersion({7, 7}, {7, 7}), 7);
   EXPECT_EQ(CommonVersion({7, 7}, {7, 8}), 7);  // Upgraded one after the other.
   EXPECT_EQ(CommonVersion({7, 8}, {7, 7}), 7);
@@ -22,12 +22,12 @@ TEST(VersionsTest, TwoSpeakTheNewestThatBothKnow) {
   EXPECT_EQ(CommonVersion({7, 9}, {8, 8}), 8);
 }
 
-TEST(VersionsTest, TwoReleasesThatAreTooFarFromEachOtherHaveNone) {
+TEST(VersionsTest, IncompatibleReleasesHaveNone) {
   EXPECT_EQ(CommonVersion({7, 7}, {8, 9}), std::nullopt);
   EXPECT_EQ(CommonVersion({8, 9}, {7, 7}), std::nullopt);
 }
 
-TEST(VersionsTest, ARangeIsReadAsItIsWritten) {
+TEST(VersionsTest, ARangeIsParsedAsItIsWritten) {
   for (const VersionRange& range :
        {VersionRange{7, 7}, VersionRange{7, 8}, VersionRange{1, 65535}}) {
     EXPECT_EQ(ParseVersionRange(TextOf(range)), range);
