@@ -5,7 +5,7 @@
 //                                                                       │
 //                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// README.md, Intake, describes the checks of shared memory.
+// README.md, Checks, describes the checks of shared memory.
 //
 // Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max + kToolsMax
 // + kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The io_context must not run

@@ -46,8 +46,7 @@ void WakeAll(std::atomic<std::uint64_t>& word) {
 namespace {
 
 // <os/os_sync_wait_on_address.h>; older SDKs do not have it.
-constexpr std::uint32_t kShared =
-    1;  // OS_SYNC_WAIT_ON_ADDRESS_SHARED, OS_SYNC_WAKE_BY_ADDRESS_SHARED
+constexpr std::uint32_t kShared = 1;     // OS_SYNC_WAIT_ON_ADDRESS_SHARED and its wake.
 constexpr std::uint32_t kMachTime = 32;  // OS_CLOCK_MACH_ABSOLUTE_TIME, in nanoseconds.
 
 using WaitFunction = int (*)(void*, std::uint64_t, std::size_t, std::uint32_t, std::uint32_t,

@@ -111,7 +111,7 @@ struct FrameHeader {
   std::uint8_t flags = 0;  // kSolicited, kProveAgain, kRepeated.
   std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
-  std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 on encrypted rails.
+  std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 on rails without sums.
   std::uint64_t sequence = 0;
   std::uint64_t acknowledged = 0;  // All sequences up to this one have been received.
   std::uint64_t group = 0;
@@ -119,7 +119,7 @@ struct FrameHeader {
   std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
   std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
   std::uint32_t tag = 0;
-  std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on encrypted rails.
+  std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on rails without sums.
   std::uint64_t offset = 0;       // Bytes from the start of the step's range.
   std::uint64_t digest = 0;       // Of the operation's signature; 0: none.
 };

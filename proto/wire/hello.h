@@ -70,16 +70,14 @@ enum class VerdictCode : std::uint32_t {
   kAlreadyLinked = 2,  // Another connection between the two is preferred.
   kSelf = 3,           // The dialer has reached itself.
   kStopping = 4,
-  kTooManyNodes = 5,      // The acceptor has reached its limit of nodes.
-  kTooManyOfAddress = 6,  // The acceptor is full, and the dialer's address has reached its share.
-  kTooManyConnections =
-      7,  // The acceptor, or the dialer's address, has too many connections for another cable.
+  kTooManyNodes = 5,        // The acceptor has reached its limit of nodes.
+  kTooManyOfAddress = 6,    // The acceptor is full, and the dialer's address has reached its share.
+  kTooManyConnections = 7,  // No more cables, for the acceptor or the dialer's address.
 };
 
 struct Verdict {
   VerdictCode code;
-  std::uint32_t
-      limit;  // For kTooManyNodes and kTooManyOfAddress the acceptor's nodes_max; otherwise 0.
+  std::uint32_t limit;  // With the kTooMany codes the acceptor's nodes_max; otherwise 0.
 };
 static_assert(sizeof(Verdict) == 8);
 
