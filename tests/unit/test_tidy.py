@@ -51,6 +51,28 @@ ALLOWED = {
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
+# The folders of client/ctl -> the other ones that each may include.
+CTL = {
+    "daemon": (),
+    "cli": ("daemon",),
+    "cluster": ("cli", "daemon"),
+    "events": ("cli", "daemon"),
+    "hosts": ("cli", "daemon"),
+    "ping": ("cli", "daemon"),
+    "record": ("cli", "daemon"),
+    "status": ("cli", "daemon"),
+    "topology": ("cli", "daemon"),
+    "jobs": ("cli", "daemon", "status"),
+    "service": ("cli", "daemon", "status"),
+    "launch": ("cli", "daemon", "hosts", "status"),
+    "bench": ("cli", "daemon", "launch"),
+    "doctor": ("cli", "cluster", "daemon", "events", "hosts", "launch", "record", "service", "status",
+               "topology"),
+    "web": ("cli", "daemon", "doctor", "launch", "status"),
+}
+ALLOWED |= {f"client/ctl/{folder}/": ("proto/", "mlxcomm/v1/", "client/lib/find_place.h",
+                                      *(f"client/ctl/{one}/" for one in (folder, *below)))
+            for folder, below in CTL.items()}
 # Objects for which it matters who owns them and which thread calls them. When every header had to
 # say it, 109 of them said "Owner: none", and readers learnt to skip the line.
 SHARED = re.compile(r"\bstd::(jthread|thread|mutex|shared_mutex|condition_variable|atomic)\b|\babsl::Mutex\b|"

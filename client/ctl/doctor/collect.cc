@@ -10,7 +10,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/ctl/doctor/linux_files.h"
@@ -190,21 +189,6 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
   }
   return {absl::StrFormat("others can use it (mode %03o)", status.st_mode & 0777),
           /*others_can_use_it=*/true};
-}
-
-absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path) {
-  const auto checked =
-      RunProgram({program, "--check-config", "--config", path}, {.with_errors = true});
-  if (!checked.ok()) return checked.status();
-  if (checked->exit_code == 0) return std::string();
-  const std::string said(absl::StripAsciiWhitespace(checked->text));
-  return said.empty() ? "ended " + HowEnded(checked->exit_code) : said;
-}
-
-bool OthersMayWrite(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return false;  // A missing one is reported elsewhere.
-  return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "client/ctl/doctor/facts.h"
 #include "client/ctl/doctor/python_package.h"
 
@@ -20,10 +19,6 @@ struct CollectOptions {
 };
 SystemFacts CollectSystem(const CollectOptions& options);
 KeyTrouble FindKeyTrouble(const std::string& path);
-// What that mlxcommd says is wrong in a configuration; empty: nothing. An error: it cannot be asked.
-absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);
-// Others than root. One that is not there: false.
-bool OthersMayWrite(const std::string& path);
 // The libraries that a program in `folder` loads (LibrariesIn): those that are missing, and those that
 // users other than root may change, or replace in their folder.
 struct LibraryTrouble {

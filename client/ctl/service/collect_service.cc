@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/doctor/collect.h"
 #include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/service/service_plan.h"

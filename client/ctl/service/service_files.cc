@@ -1,12 +1,16 @@
 #include "client/ctl/service/service_files.h"
 
+#include <sys/stat.h>
+
 #include <cctype>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/embedded.h"
 #include "mlxcomm/v1/config.pb.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -124,6 +128,21 @@ std::string SettingIn(std::string_view config, std::string_view name) {
     }
   }
   return found;
+}
+
+absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path) {
+  const auto checked =
+      RunProgram({program, "--check-config", "--config", path}, {.with_errors = true});
+  if (!checked.ok()) return checked.status();
+  if (checked->exit_code == 0) return std::string();
+  const std::string said(absl::StripAsciiWhitespace(checked->text));
+  return said.empty() ? "ended " + HowEnded(checked->exit_code) : said;
+}
+
+bool OthersMayWrite(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return false;  // A missing one is reported elsewhere.
+  return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 int EndsWithinS(std::string_view config) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "client/ctl/service/service_facts.h"
 
 namespace mlxcomm::ctl {
@@ -45,6 +46,11 @@ std::string FirstConfig(ServiceManager manager, const std::string& defaults);
 // The last value of a setting in a configuration; empty: it is not set. `name` is unique in all of it. Read
 // by lines, for what cannot be parsed has a key all the same, which a report must not show.
 std::string SettingIn(std::string_view config, std::string_view name);
+// What `program --check-config` says is wrong in a configuration; empty: nothing. An error: the program
+// cannot be run.
+absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);
+// Returns whether users other than root may write to it; false if it does not exist.
+bool OthersMayWrite(const std::string& path);
 // How long the system waits for the daemon's end: as long as jobs may take, and a little more.
 int EndsWithinS(std::string_view config);
 
