@@ -1,8 +1,10 @@
-// mlxcommctl: shows and controls the daemon. Its verbs: verbs.def.
+// mlxcommctl: shows and controls the daemon. verbs.def lists its verbs.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,7 +12,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
-#include "client/ctl/cli/arguments.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/verbs.h"
@@ -19,11 +20,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Paragraphs at most `columns` wide; lines that begin with a blank stay as they are.
+// Wraps paragraphs at `columns`; lines that begin with a blank stay as they are.
 std::string Wrapped(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
   std::string wrapped;
-  std::string line;  // That is being filled.
+  std::string line;
   const auto flush = [&] {
     if (!line.empty()) wrapped += line + "\n";
     line.clear();
@@ -45,7 +46,7 @@ std::string Wrapped(const std::string& text, std::size_t columns) {
 }
 
 constexpr std::size_t kColumns = 80;
-constexpr std::size_t kTextAt = 26;  // Where the descriptions begin.
+constexpr std::size_t kTextAt = 26;  // The column of descriptions.
 
 // "COUNT" of "COUNT:INT in [1 - 64]"; "{ring,tree}" of "{ring,tree}:{ring,tree}".
 std::string TypeOf(const CLI::Option& option) {
@@ -95,7 +96,7 @@ std::string UsageOf(const CLI::App& app, const std::string& name) {
   return usage + "\n";
 }
 
-// At most 80 columns, options without the parser's notes, examples and exit codes last.
+// 80 columns, options without the parser's notes, examples and exit codes last.
 class HelpFormat final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
@@ -122,6 +123,65 @@ class HelpFormat final : public CLI::Formatter {
   }
 };
 
+// As the first word: parse the rest and run nothing. Tests of documented commands use it.
+constexpr char kCheckUsage[] = "__check";
+
+// Options that nearly all verbs have.
+constexpr std::string_view kBeforeVerbs[] = {"--json", "--verbose"};
+constexpr std::string_view kBeforeVerbsWithValue[] = {"--socket", "--config"};
+
+// How many words from `at` on name a verb: 2 for `hosts import FILE`.
+std::size_t WordsOfVerb(const std::vector<std::string>& words, std::size_t at) {
+  std::size_t most = 0;
+  std::string path;
+  for (std::size_t count = 1; at + count <= words.size(); ++count) {
+    path += (count == 1 ? "" : " ") + words[at + count - 1];
+    if (std::ranges::any_of(Verbs(), [&](const Verb& verb) { return path == verb.path; }))
+      most = count;
+  }
+  return most;
+}
+
+// How many words the options before the verb take; 0: none, or the parser refuses them.
+std::size_t OptionsBeforeVerb(const std::vector<std::string>& words) {
+  std::size_t at = 0;
+  while (at < words.size() && words[at].starts_with("--")) {
+    const std::string name = words[at].substr(0, words[at].find('='));
+    const bool has_value =
+        std::ranges::find(kBeforeVerbsWithValue, name) != std::end(kBeforeVerbsWithValue);
+    if (!has_value && std::ranges::find(kBeforeVerbs, name) == std::end(kBeforeVerbs)) return 0;
+    at += has_value && name == words[at] ? 2 : 1;
+  }
+  return at < words.size() ? at : 0;
+}
+
+// The words as the parser reads them:
+//
+//   help launch            launch --help
+//   version, -V, -v        --version
+//   --json status          status --json
+std::vector<std::string> NormalisedArguments(std::vector<std::string> words) {
+  if (words.empty()) return {"--help"};
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    const std::size_t verb = WordsOfVerb(words, 0);
+    if (words.empty() || verb > 0) {
+      words.resize(verb);
+      words.emplace_back("--help");
+    }
+    return words;  // The parser reports an unknown verb.
+  }
+  if (words.size() == 1 && (words[0] == "version" || words[0] == "-V" || words[0] == "-v"))
+    return {"--version"};
+  const std::size_t options = OptionsBeforeVerb(words);
+  const std::size_t verb = options == 0 ? 0 : WordsOfVerb(words, options);
+  if (verb > 0) {
+    std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(options),
+                words.begin() + static_cast<std::ptrdiff_t>(options + verb));
+  }
+  return words;
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl
 
@@ -133,7 +193,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", mlxcomm::kSoftwareVersion);
   app.require_subcommand(1);
   app.failure_message(UsageError);
-  app.formatter(std::make_shared<HelpFormat>());  // Also of verbs added later.
+  app.formatter(std::make_shared<HelpFormat>());  // Verbs added later inherit it.
   const auto runs = AddVerbs(app, {argv[0], app});
   std::string codes =
       "Examples:\n  mlxcommctl status\n  mlxcommctl launch -n 2 train.py\n\nExit codes:\n";
@@ -145,7 +205,7 @@ int main(int argc, char** argv) {
   const bool only_checks = words[0] == kCheckUsage;
   if (only_checks) words.erase(words.begin());
   try {
-    std::ranges::reverse(words);  // As the parser takes them.
+    std::ranges::reverse(words);  // The parser takes them from the end.
     app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     return WriteOut(app.help(), "help");

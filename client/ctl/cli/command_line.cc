@@ -1,8 +1,10 @@
 #include "client/ctl/cli/command_line.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "client/ctl/cli/arguments.h"
+#include "absl/strings/str_split.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
 #include "proto/types/did_you_mean.h"
@@ -10,7 +12,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Of the verbs and options that may follow.
+// The verbs and options that may follow.
 std::vector<std::string> NamesBelow(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* const verb : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -22,13 +24,46 @@ std::vector<std::string> NamesBelow(const CLI::App& app) {
   return names;
 }
 
-// What other tools call it goes before what is spelled alike.
+// Our verb for a verb of other tools: "status --watch" for "top"; empty: none.
+std::string VerbOfOtherTools(const std::string& word) {
+  constexpr std::pair<const char*, const char*> kTheirsByOurs[] = {
+      {"status --watch", "top watch"},
+      {"status", "nodes ls info"},
+      {"jobs", "ps list"},
+      {"kill", "cancel stop down cancel-job"},
+      {"status --verbose", "links"},
+      {"launch", "run exec mpirun submit"},
+      {"service logs", "logs log"},
+      {"events", "journal history"},
+      {"service install", "start up enable upgrade"},
+      {"service restart", "restart reload"},
+      {"cluster create", "init create"},
+      {"cluster join", "join"},
+      {"cluster key show", "token key"},
+      {"web", "ui dashboard gui serve"},
+      {"doctor", "check diagnose health"},
+      {"doctor --fix", "fix"},
+      {"bench", "perf benchmark speed"},
+      {"bugreport", "report bug"},
+      {"topology", "graph map"},
+      {"hosts import", "import"},
+      {"hosts export", "export"},
+      {"trace", "perfetto profile"},
+      {"python -m mlxcomm firstlight", "firstlight"}};
+  for (const auto& [ours, theirs] : kTheirsByOurs) {
+    const std::vector<std::string> words = absl::StrSplit(theirs, ' ');
+    if (std::ranges::find(words, word) != words.end()) return ours;
+  }
+  return {};
+}
+
+// Another tool's name for a verb counts before a similar spelling.
 std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
   const std::string ours = VerbOfOtherTools(word);
   return ours.empty() ? DidYouMean(word, names) : "; did you mean \"" + ours + "\"?";
 }
 
-// "1.00 ms", "10 s", "24 h", as a limit of an option.
+// A limit of an option: "1.00 ms", "10 s", "24 h".
 std::string TimeText(std::uint64_t ns) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   if (ns < kSecond) return HumanNanoseconds(ns);
@@ -50,11 +85,11 @@ CLI::Validator NotEmpty(const std::string& expected) {
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path) {
   return verb.add_option("--socket", socket_path, "The daemon's Unix socket")
       ->type_name("PATH")
-      ->check(NotEmpty("a path; leave --socket out for the usual place"));
+      ->check(NotEmpty("a path; omit --socket for the default"));
 }
 
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {
-  return verb.add_option("--config", config_file, "Configuration of the daemon, if none runs")
+  return verb.add_option("--config", config_file, "The daemon's configuration, if none runs")
       ->type_name("FILE");
 }
 
@@ -64,8 +99,8 @@ CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t&
     const std::optional<std::uint64_t> parsed = ParseDuration(text);
     if (!parsed || *parsed < min_ns || *parsed > max_ns) {
       throw CLI::ValidationError(name, "expected a time from " + TimeText(min_ns) + " to " +
-                                           TimeText(max_ns) +
-                                           ", such as 500ms, 10s, 5m or 1h, got \"" + text + "\"");
+                                           TimeText(max_ns) + " (500ms, 10s, 5m, 1h), got \"" +
+                                           text + "\"");
     }
     value = *parsed;
   };

@@ -1,4 +1,4 @@
-// Options that several verbs have, and the message for a wrong command line.
+// Options that several verbs share, and the message for a wrong command line.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mlxcomm::ctl {
 
-// Reads a figure with a unit into `value`; `form` describes how it is written.
+// Reads a number with a unit into `value`; `form` shows how to write it.
 template <typename Value>
 CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
                          std::optional<std::uint64_t> (*parse)(std::string_view),
@@ -26,22 +26,20 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
       ->type_name("SIZE");
 }
 
-// Refuses an empty value, as a script passes it whose variable is not set.
+// Refuses an empty value, which a script passes if its variable is not set.
 CLI::Validator NotEmpty(const std::string& expected);
 
-// --socket and --config, for every verb that asks the daemon, or uses it as its configuration says.
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path);
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file);
 
-// "1s", "200ms" into `value`, which is from `min_ns` to `max_ns`.
+// Reads "1s" or "200ms" into `value`, from `min_ns` to `max_ns`.
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
 
 // An option's type_name for values that --help shows and shells complete: "{sum,prod,min}".
 inline std::string OneOf(const std::string& names) { return "{" + names + "}"; }
 
-// What is wrong, and where to read more about the verb that was called. For
-// CLI::App::failure_message.
+// For CLI::App::failure_message: the error, and which --help to read.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace mlxcomm::ctl

@@ -45,7 +45,7 @@ CommandOption OptionOf(const CLI::Option& option) {
 
 void Fill(const CLI::App& app, Command& command) {
   for (const CLI::Option* const option : app.get_options()) {
-    if (option->get_positional() && option->get_group().empty()) continue;  // It is refused.
+    if (option->get_positional() && option->get_group().empty()) continue;  // The verb refuses it.
     command.options.push_back(OptionOf(*option));
   }
   for (const CLI::App* const below : app.get_subcommands([](const CLI::App*) { return true; })) {

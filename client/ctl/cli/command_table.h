@@ -1,11 +1,10 @@
-// The commands and options of mlxcommctl, as its parser has them: the one source for completion,
-// for the test that the man page is complete, and for `mlxcommctl completion --json`.
+// The commands and options of mlxcommctl, read from its parser: the source for completion, for
+// `mlxcommctl completion --json` and for the test that the man page is complete.
 //
 //   main.cc's CLI::App ──TableOf──▶ Command ──▶ complete.h, JSON
 //
-// A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows it; a
-// file from FILE or PATH, a folder from DIR, nodes from NODE or NODES. Verbs that --help hides
-// (those without a group) are not in it.
+// An option's type name, which --help shows, says what it takes: "{ring,tree}" lists its values, FILE
+// and PATH mean a file, DIR a folder, NODE and NODES nodes. Verbs without a group are hidden.
 #pragma once
 
 #include <string>
@@ -18,7 +17,7 @@ class App;
 namespace mlxcomm::ctl {
 
 struct CommandOption {
-  std::vector<std::string> names;  // "-n", "--ranks"; a positional one has its name alone.
+  std::vector<std::string> names;  // "-n", "--ranks"; for a positional one only its name.
   std::string description;
   std::vector<std::string> values;  // Empty: anything.
   bool takes_value = false;
@@ -35,13 +34,13 @@ struct Command {
   std::string name;
   std::string description;  // Its first line.
   std::vector<CommandOption> options;
-  std::vector<Command> commands;  // Its subcommands; with any it does nothing by itself.
+  std::vector<Command> commands;  // Subcommands; a command that has any cannot run itself.
 
   bool runs_program() const;
 };
 
 Command TableOf(const CLI::App& app);
-// Itself and all below it, each before its own subcommands.
+// The command and all below it, each before its own subcommands.
 std::vector<const Command*> Flattened(const Command& top);
 std::string TableJson(const Command& top);
 

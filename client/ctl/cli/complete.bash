@@ -1,4 +1,4 @@
-# bash completion of mlxcommctl: source it, or put it where bash-completion looks.
+# bash completion for mlxcommctl: source it, or put it where bash-completion finds it.
 _mlxcommctl() {
   local word last='' words=() offer
   for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do  # Since 4.0 bash breaks words at '=' and ':'.
@@ -23,6 +23,6 @@ _mlxcommctl() {
     esac
   done < <("${1/#\~/$HOME}" __complete "${words[@]}")
 } 2> /dev/null
-# bash 3.2 has no compopt: there files are offered wherever nothing else is.
+# bash 3.2 has no compopt: it offers files when there is nothing else.
 if type compopt > /dev/null 2>&1; then complete -F _mlxcommctl mlxcommctl
 else complete -o default -F _mlxcommctl mlxcommctl; fi

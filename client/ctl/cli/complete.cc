@@ -6,7 +6,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Other nodes choose their names, and a shell puts an offered word on the command line unchanged.
+// Other nodes choose their names, and a shell inserts an offered word unchanged.
 bool IsPlainWord(std::string_view name) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
@@ -35,7 +35,7 @@ class Completion {
   }
 
  private:
-  // Past a word; true: a program begins at it, or behind it if it is "--".
+  // Consumes a word; returns true if a program begins at it, or after it if it is "--".
   bool Step(const std::string& word) {
     if (awaiting_ != nullptr) {
       if (awaiting_->names.back() == "--socket") socket_ = word;
@@ -106,7 +106,7 @@ class Completion {
     }
   }
 
-  // `before` belongs to the same word: "--op=".
+  // `before` is the start of the same word: "--op=".
   void Value(const CommandOption& option, std::string before, std::string word) {
     if (option.takes_file) return lines_.emplace_back(":files"), void();
     if (option.takes_folder) return lines_.emplace_back(":folders"), void();

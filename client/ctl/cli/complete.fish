@@ -1,4 +1,4 @@
-# fish completion of mlxcommctl: source it, or put it into ~/.config/fish/completions.
+# fish completion for mlxcommctl: source it, or put it into ~/.config/fish/completions.
 function __mlxcommctl_complete
     set -l words (commandline -opc)
     set -l word (commandline -ct)

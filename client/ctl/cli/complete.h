@@ -1,10 +1,10 @@
-// What may stand at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the
-// hidden verb __complete each time the key is pressed and show its answer, a line each:
+// Completions at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the hidden
+// verb __complete at each key press and show the lines that it prints:
 //
-//   --op=reduce<TAB>The operation    a word to replace the one that is being typed
-//   :files, :folders                 the shell's own; behind the '=' of the word, if it has one
-//   :program 4                       a program with arguments for the shell to complete; behind 4 words
-//   :hint TEXT                       what belongs there, where there are no values to offer
+//   --op=reduce<TAB>The operation    replaces the word being typed
+//   :files, :folders                 the shell completes a path, after the word's '=' if it has one
+//   :program 4                       after 4 words, the shell completes a program and its arguments
+//   :hint TEXT                       describes the value, if there are none to offer
 #pragma once
 
 #include <functional>
@@ -16,11 +16,10 @@
 
 namespace mlxcomm::ctl {
 
-// Names of the nodes that the daemon behind the socket (empty: the usual one) knows; none if it
-// does not answer at once.
+// The nodes that the daemon at the socket (empty: the default) knows; none if it does not answer at once.
 using NodeNames = std::function<std::vector<std::string>(const std::string& socket_path)>;
 
-// `words` are a command line, mlxcommctl first; the last one, which may be empty, is being typed.
+// `words` is a command line from mlxcommctl on; the last word, which may be empty, is being typed.
 std::vector<std::string> Complete(const Command& top, std::span<const std::string> words,
                                   const NodeNames& nodes);
 

@@ -1,5 +1,5 @@
 #compdef mlxcommctl
-# zsh completion of mlxcommctl: source it after compinit, or put it as _mlxcommctl on fpath.
+# zsh completion for mlxcommctl: source it after compinit, or put it on fpath as _mlxcommctl.
 _mlxcommctl() {
   local offer
   local -a offers

@@ -1,5 +1,4 @@
-// The verbs completion, which writes the script for a shell, and __complete, which that script
-// calls.
+// The verbs completion, which prints a shell's script, and __complete, which the script calls.
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
@@ -15,7 +14,7 @@ namespace {
 
 struct CompletionOptions {
   std::string shell;
-  bool json = false;  // All commands and options of mlxcommctl.
+  bool json = false;
 };
 
 int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
@@ -24,14 +23,13 @@ int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
   if (options.shell == "bash") return WriteOut(std::string(kCompleteBash), kWhat);
   if (options.shell == "zsh") return WriteOut(std::string(kCompleteZsh), kWhat);
   if (options.shell == "fish") return WriteOut(std::string(kCompleteFish), kWhat);
-  if (options.shell.empty())
-    return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
+  if (options.shell.empty()) return Fail(kExitUsage, "completion: name a shell: bash, zsh or fish");
   return Fail(kExitUsage, "no completion for " + options.shell +
                               ExpectedOneOf(options.shell, "bash, zsh, fish"));
 }
 
-// A person waits at the keyboard. A daemon answers after 300 ms, even if nodes are silent;
-// connecting and the answer may each take this long.
+// Limits connecting and the answer each, because a person waits. A daemon answers within 300 ms even if
+// nodes are silent.
 constexpr std::uint64_t kPatienceNs = 450'000'000;
 
 std::vector<std::string> NamesOfNodes(const std::string& socket_path) {
@@ -59,8 +57,8 @@ Run AddCompletion(CLI::App& completion, const Invocation& invocation) {
 }
 
 Run AddComplete(CLI::App& complete, const Invocation& invocation) {
-  complete.prefix_command();  // All words belong to another command line,
-  complete.set_help_flag();   // as does -h.
+  complete.prefix_command();  // All words, even -h, belong to another command line.
+  complete.set_help_flag();
   return [&complete, &app = invocation.app] { return RunComplete(complete, app); };
 }
 

@@ -1,5 +1,4 @@
-# cmake -D OUTPUT=FILE.cc -D "FILES=kName=PATH;..." -P embed.cmake: the files as constants of
-# embedded.h.
+# cmake -D OUTPUT=FILE.cc -D "FILES=kName=PATH;..." -P embed.cmake writes the files as embedded.h's constants.
 set(text "#include \"client/ctl/cli/embedded.h\"\n\nnamespace mlxcomm::ctl {\nnamespace {\n")
 set(views "")
 foreach(pair ${FILES})

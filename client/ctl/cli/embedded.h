@@ -1,4 +1,4 @@
-// Files of the tree that are part of the program; embed.cmake writes their bytes.
+// Files that are part of the program; embed.cmake writes their bytes.
 #pragma once
 
 #include <string_view>
@@ -6,14 +6,14 @@
 namespace mlxcomm::ctl {
 
 extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with comments.
-extern const std::string_view kCompleteBash;      // Scripts: complete.h.
+extern const std::string_view kCompleteBash;      // Scripts, see complete.h.
 extern const std::string_view kCompleteFish;
 extern const std::string_view kCompleteZsh;
-extern const std::string_view kServiceUnit;  // Files of the service: service/service_files.h.
+extern const std::string_view kServiceUnit;  // The service's files, see service/service_files.h.
 extern const std::string_view kServicePlist;
 extern const std::string_view kServiceLogrotate;
 extern const std::string_view kServiceNewsyslog;
-extern const std::string_view kPageHtml;  // The page of the verb web.
+extern const std::string_view kPageHtml;  // web's page.
 extern const std::string_view kPageCss;
 extern const std::string_view kPageCurvesJs;
 extern const std::string_view kPageJobsJs;

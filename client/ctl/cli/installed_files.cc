@@ -48,7 +48,7 @@ std::string FindProgramBeside(const std::string& own_path, const std::string& na
   return {};
 }
 
-// An installation's, a build folder's, and that of the Python package in its environment.
+// Looks in an installation, a build folder and a Python environment.
 std::string FindMpiLibrary(const std::string& own_path) {
   const std::string here = FolderOf(own_path);
   for (const char* const between :

@@ -19,7 +19,7 @@ namespace {
 namespace pb = google::protobuf;
 using nlohmann::json;
 
-// The .proto file's comment: before the field, or behind it on its line.
+// Adds the .proto file's comment, before the field or after it on its line.
 template <typename Described>
 void Describe(const Described& described, json& schema) {
   pb::SourceLocation location;
@@ -30,7 +30,7 @@ void Describe(const Described& described, json& schema) {
   if (!words.empty()) schema["description"] = absl::StrJoin(words, " ");
 }
 
-// google.protobuf.Struct and Value are JSON themselves, and have no fields to describe.
+// google.protobuf.Struct and Value hold any JSON: there are no fields to describe.
 bool IsFreeJson(const pb::Descriptor& message) {
   return message.file()->name() == pb::Struct::descriptor()->file()->name();
 }
@@ -39,7 +39,7 @@ std::string ReferenceTo(const pb::Descriptor& message) {
   return "#/$defs/" + std::string(message.name());
 }
 
-// As protobuf prints it: 64-bit numbers as strings; a float may be "NaN" or "Infinity".
+// Protobuf prints 64-bit numbers as strings; a float may be "NaN" or "Infinity".
 json OneOf(const pb::FieldDescriptor& field) {
   using Kind = pb::FieldDescriptor;
   json schema = json::object();
@@ -85,7 +85,7 @@ json FieldSchema(const pb::FieldDescriptor& field) {
   return schema;
 }
 
-// Every field is printed except messages that are not set.
+// Every field is required except messages, which are printed only if they are set.
 json MessageSchema(const pb::Descriptor& message) {
   json schema = {{"type", "object"},
                  {"properties", json::object()},
@@ -100,7 +100,7 @@ json MessageSchema(const pb::Descriptor& message) {
   return schema;
 }
 
-// The message and all messages in it, by their names.
+// Adds the message and all messages in it.
 void Define(const pb::Descriptor& message, json& definitions) {
   if (IsFreeJson(message) || definitions.contains(std::string(message.name()))) return;
   definitions[std::string(message.name())] = MessageSchema(message);

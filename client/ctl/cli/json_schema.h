@@ -1,6 +1,5 @@
-// The JSON Schema (draft 2020-12) of a message as json_text.h prints it, with the comments of its
-// .proto file as descriptions. The program contains the files as descriptors (embedded.h), because
-// the generated code has no comments.
+// The JSON Schema (draft 2020-12) of a message as json_text.h prints it. Its descriptions are the .proto
+// file's comments, which the program embeds because generated code has none.
 #pragma once
 
 #include <optional>
@@ -9,7 +8,7 @@
 
 namespace mlxcomm::ctl {
 
-// For "mlxcomm.v1.StatusReply"; nothing: there is no such message.
+// `message` is a full name, "mlxcomm.v1.StatusReply". Returns nullopt if there is no such message.
 std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
 
 }  // namespace mlxcomm::ctl

@@ -22,7 +22,7 @@ std::string ValidText(std::string_view text) {
   return valid;
 }
 
-// Protobuf would drop such bytes, and complain on standard error.
+// Protobuf would drop invalid bytes and log a warning.
 void MakeTextsValid(pb::Message& message) {
   const pb::Reflection& reflection = *message.GetReflection();
   std::vector<const pb::FieldDescriptor*> fields;
@@ -53,7 +53,7 @@ void MakeTextsValid(pb::Message& message) {
 Failure ToJson(const pb::Message& message, std::string& text, JsonLayout layout) {
   pb::util::JsonPrintOptions format;
   format.add_whitespace = layout == JsonLayout::kIndented;
-#if GOOGLE_PROTOBUF_VERSION >= 5026000  // Its name changed with protobuf 26.
+#if GOOGLE_PROTOBUF_VERSION >= 5026000  // Renamed in protobuf 26.
   format.always_print_fields_with_no_presence = true;
 #else
   format.always_print_primitive_fields = true;
@@ -61,7 +61,8 @@ Failure ToJson(const pb::Message& message, std::string& text, JsonLayout layout)
   format.preserve_proto_field_names = true;
   const auto made = pb::util::MessageToJsonString(message, &text, format);
   if (made.ok()) return {};
-  return {FailureCode::kInternal, kNoRank, "no JSON of the daemon's answer: " + made.ToString()};
+  return {FailureCode::kInternal, kNoRank,
+          "cannot print the daemon's answer as JSON: " + made.ToString()};
 }
 
 std::string JsonOf(pb::Message&& message, JsonLayout layout) {

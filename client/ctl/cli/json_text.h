@@ -1,5 +1,5 @@
-// A message for programs: JSON with the field names of the .proto file. All output of --json is one
-// message, a daemon's answer or one of ctl.proto.
+// Messages as JSON with the .proto file's field names. --json always prints one message: the daemon's
+// answer, or one of ctl.proto.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace mlxcomm::ctl {
 
-// Every field is present, even an empty one; 64-bit numbers are strings.
+// Prints every field, even an empty one; 64-bit numbers become strings.
 enum class JsonLayout : std::uint8_t { kIndented, kCompact };
 Failure ToJson(const google::protobuf::Message& message, std::string& text,
                JsonLayout layout = JsonLayout::kIndented);
 
-// The same for a message that this program has made, which is always well-formed except for its
-// texts: bytes that are not UTF-8 (in a path, in a name that others chose) become U+FFFD.
+// For a message that this program made. Bytes that are not UTF-8 (in a path, in a name that others chose)
+// become U+FFFD.
 std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
 
 }  // namespace mlxcomm::ctl

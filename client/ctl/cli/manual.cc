@@ -1,5 +1,5 @@
-// The hidden verb manual: the man page mlxcommctl(1), which the build writes and installs. Verbs and
-// options are the parser's; what belongs to no verb stands here.
+// The hidden verb manual prints the man page mlxcommctl(1), which the build installs. Verbs and options come
+// from the parser; the rest of the page is here.
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
 #include "proto/system/man_page.h"
@@ -28,23 +28,22 @@ asks the communication daemon
 .Xr mlxcommd 8
 of this machine, and through it its cluster.
 .Pp
-It finds the daemon as every client does: by the socket that
-.Fl -socket
-names, else by
+It looks for the daemon's socket in this order:
+.Fl -socket ,
 .Ev MLXCOMM_SOCKET ,
-else the service's, else that of a private daemon of this user.
+the service's, and this user's private daemon's.
 .Pp
 With
 .Fl -json
-a verb prints JSON, and nothing else on standard output.
+a verb prints only JSON on standard output.
 .Nm
 .Cm schema Ar verb
 prints its JSON Schema.
-Later releases may add fields; no field changes its meaning.
 64-bit numbers are strings.
 A verb that fails prints an object with
 .Ql error
 as its last line.
+Later releases may add fields, but do not change the meaning of a field.
 .Sh VERBS
 )man";
 
@@ -53,13 +52,13 @@ constexpr char kPlaces[] = R"man(.Sh ENVIRONMENT
 .It Ev MLXCOMM_SOCKET
 The daemon's Unix socket.
 .It Ev MLXCOMM_JOB , MLX_RANK , MLX_WORLD_SIZE
-A rank's place; launchers set them, and
+A rank's job, number and number of ranks.
+Launchers set them, and
 .Cm bench
-reads them.
-Those of Open MPI, PMI, Slurm and torchrun mean the same.
+reads them, or those of Open MPI, PMI, Slurm and torchrun.
 .It Ev NO_COLOR
-If it is not empty, there are no colours.
-Nor are there any if standard output is not a terminal, or
+If it is not empty, output has no colours.
+Output also has none if it is not a terminal, or if
 .Ev TERM
 is dumb.
 .El
@@ -68,21 +67,11 @@ is dumb.
 .It Pa /var/run/mlxcommd/mlxcommd.sock
 The service's socket.
 .It Pa /etc/mlxcommd/key , ~/.config/mlxcommd/key
-The cluster's key, of root's daemon and of another user's.
+The cluster's key: root's, and another user's.
 .El
 )man";
 
-constexpr char kPageEnd[] = R"man(.Sh EXAMPLES
-.Bd -literal
-mlxcommctl launch -n 4 -- python train.py
-mlxcommctl launch --hosts mac-[1-4] -- python train.py
-mlxcommctl hosts export -o hosts.json
-sudo "$(command -v mlxcommctl)" service install
-mlxcommctl doctor --ssh --hosts mac-[1-4]
-mlxcommctl status --json | jq '.jobs[].ranks[].program'
-source <(mlxcommctl completion bash)
-.Ed
-.Sh SEE ALSO
+constexpr char kPageEnd[] = R"man(.Sh SEE ALSO
 .Xr mlxcommd 8
 )man";
 

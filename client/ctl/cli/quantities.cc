@@ -30,7 +30,7 @@ constexpr Unit kTimes[] = {{"ns", 1},
                            {"min", 60'000'000'000},
                            {"h", 3600'000'000'000}};
 
-// Takes the digits in front; false: none, or too many.
+// Takes the leading digits; false: none, or too many.
 bool TakeDigits(std::string_view& text, std::uint64_t& value, std::size_t& digits) {
   for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1), ++digits) {
     if (value > kValueMax / 10) return false;
@@ -102,7 +102,7 @@ std::string RateNow(double bytes_per_second) {
 std::string HumanBytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
-  // Where it would be rounded to 1024 of a unit, it is one of the next.
+  // What would round to 1024 of a unit becomes 1 of the next.
   while (bytes >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < std::size(kUnits)) {
     bytes /= 1024;
     ++unit;

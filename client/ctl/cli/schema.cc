@@ -1,4 +1,4 @@
-// The verb schema: the contents of a verb's --json. It calls no daemon.
+// The verb schema describes a verb's --json. It calls no daemon.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -18,7 +18,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 struct SchemaOptions {
-  std::vector<std::string> verb;  // "cluster", "create"; empty: lists them.
+  std::vector<std::string> verb;  // "cluster", "create"; empty: list them.
   bool json = false;
 };
 
@@ -52,9 +52,8 @@ int RunSchema(const SchemaOptions& options) {
 
 Run AddSchema(CLI::App& schema, const Invocation&) {
   const auto made = std::make_shared<SchemaOptions>();
-  schema.add_option("verb", made->verb, "The verb (lists those that have a schema)");
+  schema.add_option("verb", made->verb, "The verb (none: list the verbs that have a schema)");
   schema.add_flag("--json", made->json, "Print JSON: the verbs");
-  schema.footer("Without a verb it lists those that have one.");
   return [made] { return RunSchema(*made); };
 }
 

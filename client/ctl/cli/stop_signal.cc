@@ -16,7 +16,7 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-  while (IsPending()) {  // It was handled.
+  while (IsPending()) {  // Already handled.
     int number = 0;
     ::sigwait(&set_, &number);
   }
@@ -29,7 +29,7 @@ bool StopSignal::IsPending() const {
   return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
-// macOS has no sigtimedwait: checking the pending signals every few milliseconds replaces it.
+// macOS has no sigtimedwait, so this polls the pending signals.
 bool StopSignal::WaitFor(std::uint64_t ns) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::nanoseconds(ns);

@@ -1,8 +1,6 @@
-// Waits that SIGINT and SIGTERM end, for verbs that go on until they are stopped: that is their
-// normal end.
+// Waits that SIGINT and SIGTERM end, for verbs that run until they are stopped.
 //
-// Owner: the verb; one at a time. Thread: main makes it, before there are other threads, so that
-// they inherit the mask.
+// Owner: the verb; one at a time. Thread: main creates it before other threads, which inherit the mask.
 #pragma once
 
 #include <csignal>
@@ -12,15 +10,14 @@ namespace mlxcomm::ctl {
 
 class StopSignal {
  public:
-  StopSignal();  // From here on only this gets the two signals.
+  StopSignal();  // Blocks the two signals.
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // True: a signal has come; false: the time is over.
+  // Returns whether a signal came before the timeout.
   bool WaitFor(std::uint64_t ns);
-  // Ends the process with exit code 0 at the first of the two signals, even while it waits
-  // elsewhere.
+  // From now on either signal ends the process with exit code 0, wherever it waits.
   void EndProcess();
 
  private:

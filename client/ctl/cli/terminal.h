@@ -1,4 +1,4 @@
-// What standard output is: a terminal or not, how large, with colours or not.
+// Properties of standard output: terminal or not, its size, colours.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@ namespace mlxcomm::ctl {
 
 // A terminal that understands escape sequences.
 bool IsScreen();
-// On a screen, unless NO_COLOR is set and not empty (https://no-color.org).
+// A screen, and NO_COLOR is not set (https://no-color.org).
 bool ColoursWanted();
 
 struct TerminalSize {
   std::size_t columns = 80;
   std::size_t rows = 24;
 };
-// 80 x 24 where it is no terminal, or the terminal does not say.
+// 80 x 24 if standard output is not a terminal, or does not report its size.
 TerminalSize SizeOfTerminal();
 
-// How many columns the text takes, where each letter takes one; sequences for colours take none.
+// The columns that the text takes, one per letter; colour sequences take none.
 std::size_t WidthOf(std::string_view text);
-// How many rows its lines take on a terminal of this width.
+// The rows that its lines take on a terminal of this width.
 std::size_t RowsOf(std::string_view text, std::size_t columns);
 
 }  // namespace mlxcomm::ctl

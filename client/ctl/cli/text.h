@@ -1,5 +1,4 @@
-// Texts of several verbs: names that others chose, made harmless; columns, colours, the order of
-// names.
+// Text helpers that verbs share: safe display of names that others chose, columns, colours, sorting.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +7,19 @@
 
 namespace mlxcomm::ctl {
 
-// The text without anything that a terminal would interpret as a command: control characters (also
-// those of two bytes) become "?".
+// Replaces control characters, which a terminal could interpret as a command, with "?".
 std::string Shown(std::string_view text);
 
 std::string FirstLine(std::string_view text);
 std::string Padded(std::string text, std::size_t width);
-// By a code of ECMA-48: "1" bold, "31" red, "32" green, "33" yellow, "36" cyan.
+// `code` is from ECMA-48: "1" bold, "31" red, "32" green, "33" yellow, "36" cyan.
 std::string Coloured(std::string_view code, const std::string& text, bool colours);
 
-// For an order in which "mac-10" follows "mac-9": numbers get leading zeros. web/page/words.js has the
-// same.
+// A sort key by which "mac-10" follows "mac-9": numbers get leading zeros. words.js has the same.
 std::string NumbersPadded(const std::string& name);
 
-// DidYouMean before all names, which ", " separates: "; did you mean \"ring\"? Expected one of ring,
-// tree", or ": expected one of ring, tree" where none is near.
+// `names` is separated by ", ". Returns "; did you mean \"ring\"? Expected one of ring, tree", or
+// ": expected one of ring, tree" if no name is similar.
 std::string ExpectedOneOf(std::string_view word, const std::string& names);
 
 }  // namespace mlxcomm::ctl

@@ -1,8 +1,7 @@
-// The verbs of mlxcommctl as one table. A new verb is a folder with a function that adds its
-// options and its longer text (CLI::App::footer), and a row in verbs.def. --help, completion and the
-// man page read them from the parser.
+// The table of verbs. A new verb is a row in verbs.def and a folder with a function that adds its options
+// and its longer text (CLI::App::footer). --help, completion and the man page read them from the parser.
 //
-//   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the Run of the verb that was called
+//   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the verb's Run
 //
 // Owner: main. Thread: main. Memory: each verb's options, held by its Run.
 #pragma once
@@ -21,20 +20,20 @@ namespace mlxcomm::ctl {
 
 struct Invocation {
   std::string called;   // argv[0].
-  const CLI::App& app;  // With all verbs once the command line is parsed.
+  const CLI::App& app;  // Complete once the command line is parsed.
 };
 
-// Carries out a verb with the options of the command line; returns the exit code.
+// Runs a verb with the options of the command line; returns the exit code.
 using Run = std::function<int()>;
 using AddOptions = Run(CLI::App& verb, const Invocation& invocation);
 
 struct Verb {
   const char* path;     // "status", "cluster create"
-  AddOptions* add;      // Null: it has only verbs below it.
-  const char* message;  // The message of mlxcomm.v1 that --json prints; empty: none.
-  const char* group;    // In --help.
+  AddOptions* add;      // Null: has only verbs below it.
+  const char* message;  // The mlxcomm.v1 message that --json prints; empty: none.
+  const char* group;    // The heading in --help.
   const char* help;
-  const char* examples;  // A line each.
+  const char* examples;  // One per line.
   bool hidden;
 };
 
