@@ -55,7 +55,7 @@ def test_hosts_of_the_cluster_that_are_well_are_told_as_such(cluster, ssh):
     assert {name: finding["code"] for name, finding in found.items()} == {
         "node-1": "MC614", "node-2": "MC614"}, found
     own = os.path.realpath(find_program("mlxcommctl"))
-    assert found["node-1"]["found"].startswith(f"{own} of release "), found
+    assert found["node-1"]["found"].startswith(f"{own}, release "), found
     assert found["node-1"]["found"].endswith(", node node-1 of cluster test")
     assert code in (0, 4)  # Warnings are this machine's.
 

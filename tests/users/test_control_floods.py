@@ -192,7 +192,7 @@ def test_root_has_places_that_no_user_takes(victim):
                           cwd="/", timeout=PATIENCE)
     [finding] = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "MC101"]
     assert "refuses: it serves 64 tools already" in finding["found"], finding
-    assert finding["remedy"].startswith("do what it says"), finding
+    assert finding["remedy"].startswith("follow the daemon's message"), finding
     victim.expect_exact()
 
 

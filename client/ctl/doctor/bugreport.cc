@@ -1,5 +1,5 @@
-// The verb bugreport: what a person who helps would ask for, in one archive. Every file goes
-// through WithoutSecrets; only the maker can read the archive.
+// The verb bugreport collects diagnostics in one archive, which only its owner can read. WithoutSecrets
+// filters every file.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +18,6 @@
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
-#include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
@@ -34,7 +33,6 @@
 #include "client/ctl/topology/render_topology.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
-#include "proto/status_words.h"
 #include "proto/system/program.h"
 #include "proto/system/small_file.h"
 #include "proto/types/version.h"
@@ -43,19 +41,19 @@ namespace mlxcomm::ctl {
 namespace {
 
 struct BugreportOptions {
-  std::string called;  // How this program was: argv[0].
+  std::string called;  // argv[0].
   std::string socket_path;
   std::string config_file;
-  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz here.
-  bool json = false;   // What was written, for programs.
-  bool rdma = false;   // Runs the trials of RDMA devices and shows their outcomes.
+  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz in the current folder.
+  bool json = false;
+  bool rdma = false;
 };
 
 constexpr char kRdmaFile[] = "rdma.txt";
 
 struct ReportFile {
   std::string name;
-  std::string what;  // For the list of contents.
+  std::string what;  // In the list of contents.
   std::string text;
 };
 
@@ -87,7 +85,7 @@ std::string System() {
 }
 
 std::string Limits(const v1::RdmaTrials& rdma) {
-  std::string text = "What is assumed about devices\n";
+  std::string text = "Assumptions about devices\n";
   if (rdma.limits().empty()) return text + "  " + Shown(rdma.trouble()) + "\n";
   for (const v1::RdmaTrialLimit& limit : rdma.limits()) {
     text += "  " + Padded(Shown(limit.name()), 20) + "  " + Padded(Shown(limit.value()), 16) +
@@ -102,73 +100,25 @@ std::string Devices(const v1::RdmaTrials& rdma) {
     text += "  " + Padded(Shown(device.name()), 14) + Shown(device.state()) + "\n";
   }
   if (!rdma.devices().empty()) return text;
-  return text + "  " + (rdma.trouble().empty() ? "there is none" : Shown(rdma.trouble())) + "\n";
+  return text + "  " + (rdma.trouble().empty() ? "none" : Shown(rdma.trouble())) + "\n";
 }
 
 std::string Tried(const v1::RdmaTrials& rdma) {
-  std::string text = "Tried, each in a process of its own; nothing left this machine\n";
-  if (rdma.devices().empty()) return text + "  nothing: there is no device\n";
+  std::string text = "Trials, each in its own process; nothing left this machine\n";
+  if (rdma.devices().empty()) return text + "  none: there is no device\n";
   if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
   for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Shown(device.name()) +
-            (device.active() ? "\n" : ": only described, as its port is not active\n");
+            (device.active() ? "\n" : ": not tried further, because its port is not active\n");
     for (const v1::RdmaTrial& trial : device.trials()) {
       text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
               Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";
     }
     if (!device.held()) continue;
-    text += "    the driver holds that process; nothing more is asked of it\n";
+    text += "    the driver holds that process, so the trials end here\n";
     return text;
   }
   return text;
-}
-
-std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
-                 const v1::RailStatus& rail) {
-  std::string text = "  " + Shown(node.name()) + " " + Shown(rail.local_interface()) + " to " +
-                     Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " +
-                     WordOf(rail.state());
-  if (rail.state() != v1::RailState::up) {
-    return text + ", " + WordOf(rail.reason()) + ": " + Shown(rail.detail()) + "\n";
-  }
-  return text + ", " + Shown(rail.local_address()) + " - " + Shown(rail.remote_address()) + ", " +
-         Shown(rail.rdma().service()) + ", sent " +
-         HumanBytes(static_cast<double>(rail.sent_bytes())) + ", received " +
-         HumanBytes(static_cast<double>(rail.received_bytes())) + ", at best " +
-         HumanRate(rail.delivery_bytes_per_second_best()) + ", round trip at least " +
-         std::to_string(rail.round_trip_ns_min() / 1000) + " us, " +
-         std::to_string(rail.rdma().lost_messages()) + " messages lost\n";
-}
-
-std::string Rails(const v1::StatusReply& status) {
-  std::string text = "Rails, as the daemons report them\n";
-  if (status.nodes_size() == 0) return text + "  no daemon answers\n";
-  bool any = false;
-  for (const v1::NodeStatus& node : status.nodes()) {
-    if (!node.has_rdma()) {
-      text += "  " + Shown(node.name()) +
-              (node.answered() ? ": RDMA is off\n" : ": did not answer in time\n");
-      continue;
-    }
-    text += "  " + Shown(node.name()) + ": devices " + Shown(node.rdma().state());
-    if (!node.rdma().detail().empty()) text += ", " + Shown(node.rdma().detail());
-    for (const v1::RdmaDevice& device : node.rdma().devices()) {
-      text += "; " + Shown(device.name()) + " " + Shown(device.state()) + ", " +
-              std::to_string(device.queue_pairs()) + " of " +
-              std::to_string(device.queue_pairs_max()) + " queue pairs, " +
-              std::to_string(device.regions()) + " of " + std::to_string(device.regions_max()) +
-              " regions";
-    }
-    text += "\n";
-    for (const v1::LinkStatus& link : node.links()) {
-      for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() != v1::Transport::rdma) continue;
-        any = true;
-        text += Rail(node, link, rail);
-      }
-    }
-  }
-  return any ? text : text + "  no rail\n";
 }
 
 std::string SystemForRdma() {
@@ -185,13 +135,11 @@ std::string SystemForRdma() {
   return text;
 }
 
-// Text for people about what RDMA devices here really do: the daemon's limits, each device and each
-// trial (rdma_trials.h), what the daemon's rails have done, and the output of the system's programs.
-std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& status) {
-  // First, because trials take queue pairs that rails would have.
-  const std::string rails = Rails(status);
+// What RDMA devices here really do: the daemon's limits, each device and trial (rdma_trials.h), the status,
+// and the output of the system's programs.
+std::string RdmaReport(const RdmaTrialsOptions& options, const std::string& status) {
   const v1::RdmaTrials rdma = TryRdma(options);
-  return rails + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +
+  return status + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +
          SystemForRdma();
 }
 
@@ -208,7 +156,7 @@ std::string Tail(const std::string& path) {
   return text;
 }
 
-// log { file: "..." } of the configuration, even of one with errors elsewhere; empty: not set.
+// log { file: "..." } of a configuration that may have errors elsewhere; empty: not set.
 std::string LogFileIn(const std::string& config) {
   const std::string text = std::regex_replace(config, std::regex("#[^\n]*"), "");
   std::smatch log, file;
@@ -221,7 +169,7 @@ std::string LogFileIn(const std::string& config) {
 std::string LogOf(const std::string& config) {
   const std::string file = LogFileIn(config);
 #if defined(__APPLE__)
-  // launchd's file has what the daemon writes before its own log is open.
+  // launchd's file has what the daemon prints before its own log is open.
   return (file.empty() ? std::string() : Tail(file)) + Tail("/var/log/mlxcommd.log");
 #else
   if (!file.empty()) return Tail(file);
@@ -252,40 +200,39 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   if (!read.ok()) events += Shown(read.message) + "\n";
   const std::vector<Finding> findings =
       Diagnose({OwnPath(options.called), options.socket_path, config_file});
+  const std::string details =
+      answered.ok() ? RenderStatusDetails(status, false) : Shown(answered.message) + "\n";
 
   files.push_back(
       {"versions.txt", "versions of mlxcommctl and mlxcommd",
        std::string("mlxcommctl ") + kSoftwareVersion + "\n" + Said({"mlxcommd", "--version"})});
-  files.push_back(
-      {"status.txt", "nodes, links, jobs",
-       answered.ok() ? RenderStatusDetails(status, false) : Shown(answered.message) + "\n"});
-  files.push_back({"status.json", "the same for programs", JsonOrWhyNot(answered, status)});
-  files.push_back({"topology.txt", "what the cables form",
+  files.push_back({"status.txt", "nodes, links, jobs", details});
+  files.push_back({"status.json", "the same as JSON", JsonOrWhyNot(answered, status)});
+  files.push_back({"topology.txt", "the cables, and the shape they form",
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
-  files.push_back({"topology.json", "the same for programs", JsonOrWhyNot(drawn, topology)});
+  files.push_back({"topology.json", "the same as JSON", JsonOrWhyNot(drawn, topology)});
   if (drawn.ok())
     files.push_back({"topology.dot", "the same as a picture for Graphviz", DrawTopology(topology)});
   files.push_back(
       {"nodes.json", "each node's system, clock and interfaces", JsonOrWhyNot(checked, checkups)});
-  files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});
-  files.push_back({"doctor.json", "the same for programs", FindingsAsJson(findings)});
-  files.push_back({"events.txt", "what has happened", events});
+  files.push_back({"doctor.txt", "doctor's findings", RenderFindings(findings, true, false)});
+  files.push_back({"doctor.json", "the same as JSON", FindingsAsJson(findings)});
+  files.push_back({"events.txt", "the event log", events});
   files.push_back({"record.txt", "the last operations",
                    recorded.ok() ? RenderRecord(record) : Shown(recorded.message) + "\n"});
-  files.push_back({"record.json", "the same for programs", JsonOrWhyNot(recorded, record)});
+  files.push_back({"record.json", "the same as JSON", JsonOrWhyNot(recorded, record)});
   files.push_back({"config.textproto", "the configuration", config});
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
   if (options.rdma) {
     RdmaTrialsOptions how;
     if (!config.empty()) how.config_file = config_file;
-    files.push_back(
-        {kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
+    files.push_back({kRdmaFile, "the trials of RDMA devices", RdmaReport(how, details)});
   }
   files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
   return files;
 }
 
-// A folder of its own, removed with this object.
+// A temporary folder, removed with this object.
 class WorkFolder {
  public:
   WorkFolder() {
@@ -310,8 +257,8 @@ void Add(v1::BugreportReceipt& receipt, const std::string& name, const std::stri
   file.set_what(what);
 }
 
-// The cluster's keys on this machine, as far as this user may read them, to be removed from the
-// report. Where `config_file` is empty it becomes the daemon's, if one answers.
+// The keys that this user may read, which the report must not contain. An empty `config_file` is set to the
+// daemon's, if one answers.
 std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file) {
   std::vector<std::string> keys;
   const auto take = [&keys](const std::string& path) {
@@ -340,14 +287,14 @@ int RunBugreport(const BugreportOptions& options) {
   const WorkFolder work;
   const std::string folder = work.path() + "/" + name;
   if (work.path().empty() || ::mkdir(folder.c_str(), 0700) != 0) {
-    return FailInside("no folder for the report: set TMPDIR to one that can be written to");
+    return FailInside("cannot create a folder for the report: set TMPDIR to a writable one");
   }
   std::string contents =
-      "What is in this report. Keys have been removed from every file; names "
-      "and addresses of machines and jobs have not: look before you share it.\n\n";
-  v1::BugreportReceipt receipt;  // What was written, for programs.
+      "Contents of this report. Keys were removed from every file, but names and addresses of "
+      "machines and jobs were not: check it before you share it.\n\n";
+  v1::BugreportReceipt receipt;
   receipt.set_archive(output);
-  Add(receipt, "README.txt", "what is in this report");
+  Add(receipt, "README.txt", "the contents of this report");
   std::string rdma;
   for (ReportFile& file : Gather(options, config_file, config)) {
     Add(receipt, file.name, file.what);
@@ -359,9 +306,9 @@ int RunBugreport(const BugreportOptions& options) {
     }
   }
   if (!WriteNewFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
-  // Made beforehand, so that others cannot read it while it grows; never replaces another file.
+  // Created first, so that others cannot read it while it grows, and no file is replaced.
   if (!WriteNewFile(output, ""))
-    return FailInside("cannot make " + output + ": " + std::strerror(errno));
+    return FailInside("cannot create " + output + ": " + std::strerror(errno));
   const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name},
                                  {.timeout_ns = 60'000'000'000, .with_errors = true});
   if (!packed.ok() || packed->exit_code != 0) {
@@ -369,8 +316,7 @@ int RunBugreport(const BugreportOptions& options) {
     return FailInside("tar: " +
                       (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
-  // It is an rvalue that JsonOf takes.
-  // NOLINTNEXTLINE(performance-move-const-arg)
+  // NOLINTNEXTLINE(performance-move-const-arg): JsonOf takes an rvalue.
   return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
                   "report");
 }
@@ -386,18 +332,18 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
       .add_option("-o,--output", options->output, "File to write (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
   bugreport.add_flag("--rdma", options->rdma,
-                     "Try what RDMA devices can do, each in a process of its own");
+                     "Try what RDMA devices can do, each in its own process");
   bugreport.add_flag("--json", options->json, "Print JSON: the archive's path and contents");
   bugreport.footer(
-      R"(Versions, status, topology, doctor, events, record, configuration, the log's end,
-interfaces and routes. Names and addresses of machines and jobs are in it: look before you
-share it. Only its maker can read it; nothing is written over. Anything in the form of a
-key is removed.
+      R"(The archive has versions, status, topology, findings, events, operations, the
+configuration, the end of the log, interfaces and routes. Anything that looks like a key is
+removed, but names and addresses of machines and jobs are not: check it before you share
+it. Only you can read it, and it replaces no file.
 
---rdma needs neither a daemon nor a neighbour. It shows what is assumed about devices,
-what each trial did (worked, was refused, hung, crashed), the rails, and what the system's
-programs say. A refusal is an answer, not a mistake. For a moment it takes queue pairs and
-memory regions, which other programs on the device may miss.)");
+--rdma needs neither a daemon nor a neighbour. It shows the assumptions about devices, the
+outcome of each trial (worked, refused, hung, crashed), the rails and the output of the
+system's programs. A refusal is not an error. The trials briefly take queue pairs and memory
+regions from other programs on the device.)");
   return [options] { return RunBugreport(*options); };
 }
 

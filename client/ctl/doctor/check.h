@@ -1,5 +1,4 @@
-// From facts to findings: what is wrong, what was expected, and how to fix it. Pure functions, so
-// each finding is tested by the facts that lead to it.
+// Turns facts into findings. Pure functions, so a test of each finding only needs its facts.
 #pragma once
 
 #include <string>
@@ -22,13 +21,12 @@ void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
 void CheckSsh(const Facts& facts, Findings& findings);
 
-// The part of this node's daemon; empty where it does not answer.
+// This node's part of the reports; empty if its daemon does not answer.
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
-// Why macOS may keep a program from the local network, and how to allow it: macOS goes by the
-// program that owns the terminal window.
+// How to allow mlxcommd on macOS to use the local network.
 std::string LocalNetworkRemedy(const Facts& facts);
-// A rail of this node lies on the interface, lay on it, or is being dialed over it.
+// Returns whether a rail of this node uses the interface, used it last, or is being dialed over it.
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);
 
 }  // namespace mlxcomm::ctl

@@ -1,4 +1,4 @@
-// Findings about nodes and what joins them, by the reports of all daemons.
+// Findings about nodes, links and jobs, from the reports of all daemons.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,12 +27,12 @@ std::string RailName(const v1::RailStatus& rail) {
   return from + " - " + to;
 }
 
-// Connections have findings cable by cable; a side rail lies on the cable of the one beside it.
+// A rail with a cable of its own; a side rail shares the cable of the connection beside it.
 bool IsConnection(const v1::RailStatus& rail) {
   return rail.transport() != v1::Transport::route && !IsBeside(rail.transport());
 }
 
-// The rail of a cable whose rate counts: the other one is hardly ever busy.
+// Returns whether the rail's rate is the cable's: if two rails share a cable, one is hardly ever busy.
 bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) return false;
   const bool with_side_rail =
@@ -53,7 +53,7 @@ bool AnyLink(const ClusterFacts& cluster, bool (*is)(const v1::LinkStatus&)) {
 
 bool IsDown(const v1::LinkStatus& link) { return link.state() != v1::LinkState::up; }
 
-// Also one of a link that is up over others.
+// Includes a cable of a link that is up over others.
 bool AnyCableIsDown(const ClusterFacts& cluster) {
   return AnyLink(cluster, [](const v1::LinkStatus& link) {
     return IsDown(link) || std::ranges::any_of(link.rails(), [](const v1::RailStatus& rail) {
@@ -64,7 +64,7 @@ bool AnyCableIsDown(const ClusterFacts& cluster) {
 
 using Pair = std::pair<std::string, std::string>;
 
-// Both ends report the same cable: once is enough.
+// Both ends report a cable; only the first report counts.
 class Cables {
  public:
   bool IsNew(const std::string& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
@@ -95,7 +95,7 @@ void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1:
                 {"larger", std::to_string(std::max(own, theirs))}});
 }
 
-// Of the same cable, as the other end says; nullptr: it says nothing.
+// The other end's report of the same rail; nullptr: none.
 const v1::RailStatus* BackwardsOf(const ClusterFacts& cluster, const std::string& node,
                                   const v1::LinkStatus& link, const v1::RailStatus& rail) {
   for (const v1::NodeStatus& other : cluster.status.nodes()) {
@@ -114,15 +114,14 @@ const v1::RailStatus* BackwardsOf(const ClusterFacts& cluster, const std::string
   return nullptr;
 }
 
-// A best rate that is low tells of a slow cable only where so much was delivered while the cable was
-// full: else it had little to carry. One that is high has been reached, however much that was.
+// A low best rate means a slow cable only if the cable was full for this many bytes.
 bool WasFull(const v1::RailStatus& rail) {
   constexpr std::uint64_t kReportingBytes = 64ULL << 20;
   return rail.delivery_busy_bytes() >= kReportingBytes;
 }
 
-// Between neighbours in the ring, or in the given order where it is not closed: the fastest cable
-// between each two. A slower one beside it only adds to it.
+// The fastest cable between each two neighbours in the ring, or in the line if it is not closed. A slower
+// cable beside it only adds to it.
 std::map<Pair, const v1::TopologyCable*> RingCables(const v1::TopologyReply& topology) {
   std::set<Pair> neighbours;
   const int nodes = topology.ring_size();
@@ -141,14 +140,14 @@ std::map<Pair, const v1::TopologyCable*> RingCables(const v1::TopologyReply& top
   return fastest;
 }
 
-using Ends = Pair;  // Of a cable: "node interface", and likewise.
+using Ends = Pair;  // The two ends of a cable, each "node interface".
 
 std::string EndOf(const std::string& node, const std::string& interface) {
   return absl::StrCat(node, " ", interface);
 }
 
-// The best rate of each cable that was full, by its ends; of the slower direction, where both were. Its rails
-// share it, so it is as fast as the best of them.
+// The best rate of each cable that was full, by its ends; if both directions were, of the slower one. A cable
+// is as fast as the best of the rails that share it.
 std::map<Ends, double> RatesOfFullCables(const ClusterFacts& cluster) {
   std::map<Ends, double> by_direction;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
@@ -210,7 +209,7 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
-// A ring is missing a cable: no repair of what is broken would close it.
+// Returns whether a ring needs one more cable, because no repair would close it.
 bool LacksACable(const ClusterFacts& cluster) {
   const v1::TopologyReply& topology = cluster.topology;
   const auto& nodes = topology.nodes();
@@ -218,7 +217,7 @@ bool LacksACable(const ClusterFacts& cluster) {
          std::ranges::find(nodes, "lost", &v1::TopologyNode::state) == nodes.end();
 }
 
-// There are enough cables for a ring, but two of them are side by side.
+// Finds two cables side by side, of which one could close the ring.
 void CheckPairing(const ClusterFacts& cluster, Findings& findings) {
   const v1::TopologyReply& topology = cluster.topology;
   if (!LacksACable(cluster)) return;
@@ -248,7 +247,7 @@ std::string Grouped(const std::map<std::string, std::vector<std::string>>& names
   });
 }
 
-// While the key is being changed some nodes have the new one already.
+// Keys differ while a change of the key is not finished.
 void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
   std::map<std::string, std::vector<std::string>> by_key;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
@@ -261,8 +260,7 @@ void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
 void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
   for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
     if (!node.answered()) continue;
-    // Longer than a round trip could be.
-    constexpr double kClockNsMax = 1e9;
+    constexpr double kClockNsMax = 1e9;  // Longer than any round trip.
     const double offset = std::abs(static_cast<double>(node.clock_offset_ns()));
     if (offset > kClockNsMax + static_cast<double>(node.clock_uncertainty_ns())) {
       findings.Add("MC504", absl::StrCat("node ", node.name()),
@@ -284,7 +282,7 @@ void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkSt
                  Findings& findings) {
   if (link.large_lost()) {
     const bool named = !link.large_lost_on().empty();
-    findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the way there"}});
+    findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the path"}});
   }
   if (link.has_same_id_ms_ago() && IsRecent(facts, link.same_id_ms_ago()))
     findings.Add("MC213/linked", object, {{"at", link.same_id_at()}, {"peer", link.peer()}});
@@ -296,7 +294,7 @@ void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkSt
   }
 }
 
-// A cable of a link that is up all the same.
+// For a cable of a link that is still up.
 void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link,
                   const v1::RailStatus& rail, Findings& findings) {
   const auto off = SwitchedOffUnder(facts.cluster, node, link, rail);
@@ -311,7 +309,7 @@ void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::Link
                {{"state", rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail())}});
 }
 
-// On a link to the node: then its daemon is not to blame (MC515).
+// Returns whether a link to the node loses large frames: then MC515 explains why it does not answer.
 bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
@@ -322,7 +320,6 @@ bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
   return false;
 }
 
-// A link to the node has a finding that says why it is lost, and is no fault of its machine.
 bool IsLossExplained(const Facts& facts, const std::string& lost) {
   if (LargeFramesAreLost(facts.cluster, lost)) return true;
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
@@ -372,7 +369,6 @@ void CheckNames(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
-// Ranks that are awaited: for long, or for a moment, as in most jobs that begin.
 void CheckJob(const v1::JobStatus& job, Findings& findings) {
   const std::string object = absl::StrCat("job ", job.name());
   if (job.state() == "failed") return findings.Add("MC510", object, {{"detail", job.detail()}});
@@ -399,7 +395,8 @@ void CheckJob(const v1::JobStatus& job, Findings& findings) {
 void CheckLinks(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
   Cables reported;
-  std::set<std::pair<Pair, bool>> down;  // Both sides report it; one perhaps only of a circuit.
+  std::set<std::pair<Pair, bool>>
+      down;  // Both sides report a link, one of them perhaps only a circuit.
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());

@@ -1,4 +1,4 @@
-// Findings about how neighbours are found: who is heard, who is not, and why.
+// Findings about discovery: which neighbours are heard, and why others are not.
 #include <algorithm>
 #include <string>
 
@@ -22,7 +22,7 @@ void CheckInterface(const Facts& facts, const std::string& node,
                {{"detail", interface.detail()}, {"local_network", LocalNetworkRemedy(facts)}});
 }
 
-// Any link, in any state: its own faults are other findings.
+// Counts a link in any state: a faulty one has findings of its own.
 bool HasLink(const v1::NodeStatus& node, const v1::DiscoveredNeighbour& heard) {
   return std::ranges::any_of(node.links(), [&heard](const v1::LinkStatus& link) {
     return link.peer_id() == heard.id() || link.peer() == heard.address();
@@ -40,7 +40,7 @@ void CheckUnlinked(const v1::NodeStatus& node, Findings& findings) {
   }
 }
 
-// This node looks for neighbours and has none.
+// Finds why this node, which looks for neighbours, has none.
 void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findings) {
   const v1::DiscoveryStatus& discovery = own.discovery();
   const std::string object = absl::StrCat("node ", own.name());
@@ -55,9 +55,8 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
   if (const std::string without = InterfacesWithoutIpv6(own); !without.empty()) {
     findings.Add("MC212/no_ipv6", object,
                  {{"interfaces", without},
-                  {"how", facts.system.kind == SystemKind::kMacos
-                              ? "networksetup -setv6automatic SERVICE switches it on"
-                              : "sysctl -w net.ipv6.conf.all.disable_ipv6=0 switches it on"}});
+                  {"how", IsMacos(facts) ? "networksetup -setv6automatic SERVICE"
+                                         : "sysctl -w net.ipv6.conf.all.disable_ipv6=0"}});
   } else if (!used) {
     findings.Add("MC212", object, {{"unused", unused.empty() ? "there is only loopback" : unused}});
   } else if (discovery.neighbours_size() > 0 || own.links_size() > 0) {
@@ -69,7 +68,7 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
   }
 }
 
-// This node has a key and no neighbour; who comes has another key.
+// Finds connections with another key, if this node has no neighbour.
 void CheckRefusedOnes(const Facts& facts, const v1::NodeStatus& own, Findings& findings) {
   if (own.links_size() > 0 || own.discovery().neighbours_size() > 0) return;
   if (own.strangers_refused() == 0 || !IsStillComing(facts, own.stranger_refused_ms_ago())) return;
@@ -83,11 +82,13 @@ void CheckRefusedOnes(const Facts& facts, const v1::NodeStatus& own, Findings& f
 std::string LocalNetworkRemedy(const Facts& facts) {
   const std::string& window = facts.system.window_program;
   return absl::StrCat(
-      "on macOS 15 and later the system asks whether the program may reach the local network in "
-      "whose window mlxcommd was started (tmux, iTerm, VS Code",
+      "macOS 15 and later block the local network until you allow it: in System Settings, Privacy "
+      "& "
+      "Security, Local Network, allow the program in whose window mlxcommd was started (tmux, "
+      "iTerm, "
+      "VS Code",
       window.empty() ? "" : absl::StrCat("; this one is ", window),
-      "): allow that one in System Settings, Privacy & Security, Local Network, or run mlxcommd as "
-      "the service (mlxcommctl service install), which is not asked");
+      "), or run mlxcommd as the service (mlxcommctl service install), which is always allowed");
 }
 
 void CheckDiscovery(const Facts& facts, Findings& findings) {

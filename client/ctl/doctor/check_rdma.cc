@@ -1,6 +1,5 @@
-// Findings about RDMA: why connections have no queue pairs beside them, and how to fix it. TCP
-// carries on in all of these cases, so something that is merely missing is a note; where RDMA is
-// off there are no findings.
+// Findings about RDMA: why a connection has no RDMA rail beside it. Links use TCP meanwhile, so what is
+// merely missing is a note. If RDMA is off, there are no findings.
 #include <algorithm>
 #include <string>
 
@@ -12,7 +11,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr double kThunderbolt5Gigabits = 80;
-// By what the neighbour's daemon reports about itself.
+
+// As the node's daemon reports.
 bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
   for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
     if (checkup.name() == node.name()) return checkup.system().starts_with("Darwin");
@@ -28,7 +28,7 @@ std::string NoDevicesObject(const v1::NodeStatus& node) {
   return absl::StrCat("node ", node.name(), ", RDMA");
 }
 
-// Whether the visible ports say that they are Thunderbolt 4 or older.
+// Returns whether all visible ports are slower than Thunderbolt 5.
 bool IsBelowThunderbolt5(const Facts& facts) {
   double fastest = 0;
   for (const ThunderboltPort& port : facts.system.ports) {
@@ -50,12 +50,12 @@ bool CannotBeOpened(const v1::RdmaDevice& device) {
   return device.reason() == v1::LinkReason::rdma_not_opened;
 }
 
-// The library is there, and lists no device.
+// For a library that lists no device.
 void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   const std::string object = NoDevicesObject(node);
   const bool own = IsOwn(facts, node);
   if (own && IsBelowThunderbolt5(facts)) return findings.Add("MC312", object);
-  if (own && IsSwitchedOff(facts)) return;  // It has a finding.
+  if (own && IsSwitchedOff(facts)) return;  // MC307.
   if (own && !IsMacos(facts) && !facts.system.rdma.empty())
     return findings.Add("MC316/hidden", object, {{"device", facts.system.rdma[0].device}});
   const bool macos = RunsMacos(facts, node) || (own && IsMacos(facts));
@@ -84,7 +84,7 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
   }
 }
 
-// By its own report.
+// As the node itself reports.
 bool IsOff(const Facts& facts, const std::string& node) {
   for (const v1::NodeStatus& one : facts.cluster.status.nodes()) {
     if (one.name() == node) return one.answered() && !one.has_rdma();
@@ -100,15 +100,14 @@ bool AnyRailIsUp(const v1::NodeStatus& node) {
   });
 }
 
-// On Linux device names say nothing about interfaces: the existing devices are listed beside the
-// one that was looked for.
+// Linux device names do not name interfaces, so the finding lists all devices with their GIDs.
 void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailStatus& rail,
                 const std::string& object, Findings& findings) {
   if (RunsMacos(facts, node) || AnyRailIsUp(node) || node.rdma().devices_size() == 0) return;
   std::string there;
   bool active = false;
   for (const v1::RdmaDevice& device : node.rdma().devices()) {
-    if (CannotBeOpened(device)) return;  // It has a finding.
+    if (CannotBeOpened(device)) return;  // MC316.
     active = active || device.active();
     absl::StrAppend(&there, "; ", device.name(), " is ", device.active() ? "for" : "down");
     for (const std::string& gid : device.gids()) absl::StrAppend(&there, " ", gid);
@@ -118,7 +117,7 @@ void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailSt
       {{"detail", rail.detail()}, {"devices", there}, {"interface", rail.local_interface()}});
 }
 
-// For the default of `ulimit -l`: a rail needs some megabytes.
+// The default of `ulimit -l` is too small for a rail, which needs some megabytes.
 void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   constexpr std::uint64_t kLockedBytesMin = 64ull << 20;
   if (node.rdma().devices_size() == 0) return;
@@ -131,8 +130,8 @@ void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings&
   }
 }
 
-// Which of a rail's two interfaces its reason is about: the one of the side that reports it, unless
-// the reason is the other's address.
+// The interface that a rail's reason is about: that of the side that reports it, unless the reason is the
+// other side's address.
 const std::string& InterfaceMeant(const v1::RailStatus& rail) {
   const bool of_other = rail.reason() == v1::LinkReason::rdma_peer_gid_without_ipv4;
   return rail.peers_reason() == of_other ? rail.local_interface() : rail.remote_interface();
@@ -151,7 +150,7 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
     if (waits) values[0].second = absl::StrCat("RDMA is off on ", link.peer());
     return findings.Add("MC317", object, values);
   }
-  // Work in progress, a finding about the devices, or about the other side, which causes it.
+  // In progress, or another finding reports the cause.
   if (waits || reason == Why::rdma_looking || reason == Why::rdma_being_made) return;
   const bool lacks = reason == Why::rdma_no_device || reason == Why::rdma_no_library;
   if (lacks && rail.peers_reason()) return findings.Add("MC317/lacks", object, values);
@@ -162,7 +161,7 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   if (kind != nullptr) findings.Add(kind->id, object, values);
 }
 
-// All that is well, for --all.
+// For --all.
 std::string Summary(const v1::NodeStatus& node) {
   if (!node.has_rdma()) return "off (rdma { enabled: true } in the configuration)";
   const v1::RdmaStatus& rdma = node.rdma();
@@ -179,11 +178,11 @@ std::string Summary(const v1::NodeStatus& node) {
   return text;
 }
 
-// By the system's own report: where no daemon answers, and on Macs that have it switched off.
+// From the system's report: if no daemon answers, and for Macs on which RDMA is off.
 void CheckOwnSystem(const Facts& facts, Findings& findings) {
   const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
-  if (facts.cluster.daemon_answers) return;  // It knows which ports matter.
+  if (facts.cluster.daemon_answers) return;  // The daemon knows which ports matter.
   for (const RdmaPort& port : facts.system.rdma) {
     const bool plugged = std::ranges::any_of(
         facts.system.interfaces,

@@ -1,4 +1,4 @@
-// Findings about hosts that launch would start ranks on by ssh.
+// Findings about hosts on which launch would start ranks by ssh.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -7,8 +7,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// The command to type: `host` is one that launch accepts, so it is no option and harmless in a
-// shell.
+// The host is one that launch accepts, so it is not an option and safe to paste into a shell.
 Fix ByHand(const std::vector<std::string>& command) { return {command, /*safe=*/false}; }
 
 void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findings) {
@@ -17,7 +16,7 @@ void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findin
       {"said", host.said}, {"host", host.host}, {"local_network", LocalNetworkRemedy(facts)}};
   switch (host.answer) {
     case SshAnswer::kReached:
-    case SshAnswer::kNoSsh: return;  // A missing ssh is reported once, for this machine.
+    case SshAnswer::kNoSsh: return;  // MC601 reports it once.
     case SshAnswer::kNameUnknown: return findings.Add("MC602", object, values);
     case SshAnswer::kRefused: return findings.Add("MC603", object, values);
     case SshAnswer::kNoRoute: return findings.Add("MC604/no_route", object, values);
@@ -76,10 +75,10 @@ void CheckSsh(const Facts& facts, Findings& findings) {
     findings.Add("MC612", absl::StrCat("node ", node));
   }
   if (ssh.hosts.empty() && ssh.nameless.empty()) {
-    const char* const why =
-        !ssh.of_cluster                ? "all that were named are this machine, which needs none"
-        : facts.cluster.daemon_answers ? "the daemon knows no other node"
-                                       : "no daemon answers that would know other nodes";
+    const char* const why = !ssh.of_cluster ? "all named hosts are this machine, which needs no ssh"
+                            : facts.cluster.daemon_answers
+                                ? "the daemon knows no other node"
+                                : "no daemon answers, so other nodes are unknown";
     findings.Add("MC613", "ssh", {{"why", why}});
   }
   for (const SshHostFacts& host : ssh.hosts) {

@@ -19,9 +19,9 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
 
 Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true, {}}; }
 
-// On macOS network services have addresses, not interfaces: a Thunderbolt port that is or was a
-// member of the bridge has none. A service of its own outlasts a boot; automatic IPv6 makes the
-// link-local address, and a new service gets IPv4 automatically. Returns nothing if the port is unknown.
+// On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was in the
+// bridge has none. Its own service outlasts a boot and has the IPv4 that RDMA needs; automatic IPv6 adds the
+// link-local address. Empty: the port is unknown.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
   std::vector<std::vector<std::string>> commands;
@@ -45,8 +45,8 @@ Fix SafeFixes(std::vector<std::vector<std::string>> commands) {
   return fix;
 }
 
-// Takes it out of the bridge at once, and, by giving it a service of its own and the bridge none,
-// at each boot.
+// Takes the interface out of the bridge now, and keeps it out at each boot: it gets a service, and the
+// bridge loses its own.
 Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
   std::vector<std::vector<std::string>> commands = {
       {"ifconfig", found.bridge, "deletem", found.name}};
@@ -135,7 +135,7 @@ bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
     }
     if (link.last_local_interface() == interface) return true;
   }
-  // One that others dial is known to them alone while it is down.
+  // While a rail is down, only the side that dials it lists it.
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       if (link.peer() != cluster.status.node()) continue;
@@ -155,7 +155,7 @@ void CheckDaemon(const Facts& facts, Findings& findings) {
 
 void CheckNetwork(const Facts& facts, Findings& findings) {
   for (const InterfaceFacts& found : facts.system.interfaces) {
-    // Those that cables between nodes use.
+    // Only interfaces that cables between nodes use.
     if (found.loopback || !(found.thunderbolt || CarriesRail(facts.cluster, found.name))) continue;
     const std::string object = absl::StrCat("interface ", found.name);
     CheckBridge(facts, found, findings);
@@ -176,7 +176,7 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
   const bool blocks_all = facts.system.firewall_blocks_all.value_or(false);
   if (facts.system.firewall_on.value_or(false) && (blocks_all || !all_up)) {
     const char* const state = blocks_all ? "on, and blocks all incoming connections"
-                                         : "on, and a link is not up or nobody is heard";
+                                         : "on, and a link is not up or no neighbour is heard";
     findings.Add(IsMacos(facts) ? "MC204/macos" : "MC204", "firewall", {{"state", state}},
                  IsMacos(facts) ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
                                        "--unblockapp", "/usr/local/bin/mlxcommd"},
@@ -225,7 +225,6 @@ void CheckSystem(const Facts& facts, Findings& findings) {
                                 : SafeFix({"systemctl", "mask", "sleep.target"}));
   }
   if (!facts.system.clock_synchronised.value_or(true)) {
-    // Alone there is nobody's log to compare.
     findings.Add(facts.cluster.status.nodes_size() < 2 ? "MC410" : "MC403", "clock", {},
                  IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
                                 : SafeFix({"timedatectl", "set-ntp", "true"}));
@@ -235,18 +234,17 @@ void CheckSystem(const Facts& facts, Findings& findings) {
   }
 }
 
-// Where results of MLX's operations lie.
 void CheckPython(const Facts& facts, Findings& findings) {
   const PythonFacts& python = facts.system.python;
   const std::string object = absl::StrCat("Python package of ", python.program);
   const Findings::Values values = {{"said", python.said}, {"program", python.program}};
   switch (python.results) {
-    case ResultsKind::kNotAsked: return;
+    case ResultsKind::kNotTested: return;
     case ResultsKind::kShared: return findings.Add("MC409", object);
     case ResultsKind::kCopied: return findings.Add("MC405", object, values);
     case ResultsKind::kCopiedAsAsked: return findings.Add("MC406", object, values);
     case ResultsKind::kWrong: return findings.Add("MC407", object, values);
-    case ResultsKind::kUntold: return findings.Add("MC408", object, values);
+    case ResultsKind::kTestFailed: return findings.Add("MC408", object, values);
   }
 }
 

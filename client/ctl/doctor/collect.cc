@@ -23,7 +23,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Its output, or empty with the reason in `facts`.
+// Returns the program's output; if it fails, empty, with the reason in `facts`.
 std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
   const auto output = RunProgram(words, {.timeout_ns = 20'000'000'000});
   if (output.ok() && output->exit_code == 0) return output->text;
@@ -47,16 +47,16 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   }
 }
 
-// The libraries of the service's program, and theirs: install copies them to one folder.
+// Checks the libraries of the service's program, and their libraries.
 [[maybe_unused]] void CollectLibraries(SystemFacts& facts) {
   if (::access(kServiceProgram, X_OK) != 0) return;
   constexpr std::size_t kLibrariesMax = 512;
   std::vector<std::string> files = {kServiceProgram};
   for (std::size_t i = 0; i < files.size() && files.size() < kLibrariesMax; ++i) {
-    // It belongs to the developer tools, which a machine that builds the program has.
+    // The developer tools include otool: a machine that builds the program has them.
     const auto reported = RunProgram({"/usr/bin/otool", "-L", files[i]});
     if (!reported.ok() || reported->exit_code != 0) {
-      facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " tells nothing"));
+      facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " failed"));
       return;
     }
     std::vector<std::string> loaded = LibrariesIn(reported->text);
@@ -105,13 +105,13 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
       Ask({firewall, "--getglobalstate"}, facts), "\n", Ask({firewall, "--getblockall"}, facts)));
   facts.firewall_on = state.on;
   facts.firewall_blocks_all = state.blocks_all;
-  // It answers administrators only, and does not fail for others.
+  // It answers only administrators, but exits with 0 for others as well.
   if (const auto reported = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"});
       reported.ok()) {
     facts.clock_synchronised = ParseNetworkTime(reported->text);
   }
   CollectLibraries(facts);
-  // Systems before 26.2 have neither; that is no fault.
+  // macOS before 26.2 has neither program.
   if (const auto reported = RunProgram({"/usr/bin/rdma_ctl", "status"}); reported.ok()) {
     facts.rdma_enabled = ParseRdmaEnabled(reported->text);
   }
@@ -135,7 +135,7 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 #endif
 }
 
-// A key file that is not configured is examined only if it exists: a node may have none.
+// Checks the default key file only if it exists: a node may have none.
 void CollectKey(const CollectOptions& options, SystemFacts& facts) {
   facts.key_file = SettingIn(ReadFileText(facts.config_file), "key_file");
   if (facts.key_file.empty()) facts.key_file = options.key_file;
@@ -164,7 +164,7 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
         absl::StrCat(facts.config_file, " cannot be read: ", std::strerror(errno));
     return;
   }
-  // A user who may not read the key would see a mistake where there is none.
+  // Without access to the key, the check would report a false error.
   const bool sees_key = facts.key_file.empty() || ::access(facts.key_file.c_str(), R_OK) == 0;
   if (facts.daemon_program.empty() || !sees_key) return;
   const auto trouble = FindConfigTrouble("mlxcommd", facts.config_file);
@@ -177,12 +177,12 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
 KeyTrouble FindKeyTrouble(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) return {};  // It may be another user's.
-    return {"there is no such file"};
+    if (errno != ENOENT) return {};  // It may belong to another user.
+    return {"it does not exist"};
   }
   if (!S_ISREG(status.st_mode)) return {"it is not a regular file"};
   if ((status.st_mode & 077) == 0) {
-    if (status.st_uid != ::geteuid()) return {};  // Its owner can read it, which is enough.
+    if (status.st_uid != ::geteuid()) return {};
     const auto keys = ReadKeyFile(path);
     if (keys.ok()) return {};
     return {std::string(keys.status().message())};

@@ -1,7 +1,7 @@
-// Gathers the facts of this machine: from files on Linux, from the system's programs on macOS. Each
-// has a deadline; programs that do not answer are listed as unknown.
+// Gathers facts about this machine: from files on Linux, from system programs on macOS. Each program has a
+// deadline; if it does not answer, its facts are unknown.
 //
-// Thread: main; some seconds on macOS, where system_profiler is slow.
+// Thread: main; takes some seconds on macOS, where system_profiler is slow.
 #pragma once
 
 #include <string>
@@ -13,21 +13,20 @@
 namespace mlxcomm::ctl {
 
 struct CollectOptions {
-  std::string config_file;  // Empty: the service's, where there is one.
-  std::string key_file;     // The daemon's; empty: the configuration's, else the default.
-  PythonOptions python;     // Without Pythons, no self test is run.
+  std::string config_file;  // Empty: the service's, if there is one.
+  std::string key_file;     // Empty: the configuration's, or the default.
+  PythonOptions python;     // No Pythons: no self test.
 };
 SystemFacts CollectSystem(const CollectOptions& options);
 KeyTrouble FindKeyTrouble(const std::string& path);
-// The libraries that a program in `folder` loads (LibrariesIn): those that are missing, and those that
-// users other than root may change, or replace in their folder.
 struct LibraryTrouble {
   std::vector<std::string> missing;
-  std::vector<std::string> of_users;
+  std::vector<std::string> of_users;  // Users other than root may change or replace them.
 };
+// Checks the libraries that a program in `folder` loads (LibrariesIn).
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
                                   const std::string& folder);
-// The program that owns this terminal window, by TERM_PROGRAM; empty: not known.
+// The program that owns this terminal window, by TERM_PROGRAM; empty: unknown.
 std::string WindowProgram(const char* term_program);
 
 }  // namespace mlxcomm::ctl

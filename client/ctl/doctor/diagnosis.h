@@ -1,7 +1,6 @@
-// One diagnosis of this machine and its cluster, for doctor and for bug reports.
+// A diagnosis of this machine and its cluster, for doctor, web and bug reports.
 //
-// Thread: any, beside calls to the daemon; takes some seconds, with ssh up to half a minute for
-// each 32 hosts.
+// Thread: any; takes some seconds, with ssh up to half a minute for each 32 hosts.
 #pragma once
 
 #include <optional>
@@ -15,19 +14,18 @@ namespace mlxcomm::ctl {
 
 struct SshTargets {
   std::vector<std::string> hosts;
-  bool of_cluster = false;  // Also the other nodes that the daemon knows.
+  bool of_cluster = false;  // Adds the other nodes that the daemon knows.
   SshProbeOptions how;
 };
 
 struct DiagnosisOptions {
   std::string own_path;     // mlxcommctl's: the Python package may be beside it.
-  std::string socket_path;  // Empty: the daemon is found as by every client.
-  std::string config_file;  // Empty: the daemon's, else the service's.
+  std::string socket_path;  // Empty: the default.
+  std::string config_file;  // Empty: the daemon's, or the service's.
   std::optional<SshTargets> ssh = {};
-  std::uint64_t recent_ns = 600'000'000'000;  // What was counted longer ago is over.
-  bool python = true;  // Also each Python package's self test, which takes a second.
+  std::uint64_t recent_ns = 600'000'000'000;  // Older one-off events are not reported.
+  bool python = true;                         // Runs the Python package's self test, for a second.
 };
-// The worst first.
 std::vector<Finding> Diagnose(const DiagnosisOptions& options);
 
 }  // namespace mlxcomm::ctl

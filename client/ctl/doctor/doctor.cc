@@ -25,17 +25,17 @@ namespace mlxcomm::ctl {
 namespace {
 
 struct DoctorOptions {
-  std::string called;  // How this program was: argv[0].
+  std::string called;  // argv[0].
   std::string socket_path;
-  std::string config_file;  // For a daemon that does not run; empty: the service's.
+  std::string config_file;
   bool json = false;
-  bool all = false;      // Also shows what is well.
-  bool fix = false;      // Shows what it would do.
-  bool yes = false;      // And does it.
-  bool codes = false;    // Lists all findings that there are.
-  bool ssh = false;      // Also checks whether launch can reach hosts by ssh:
-  std::string hosts;     // these, as launch takes them, or
-  std::string hostfile;  // those; neither: the cluster's other nodes.
+  bool all = false;
+  bool fix = false;
+  bool yes = false;
+  bool codes = false;
+  bool ssh = false;
+  std::string hosts;  // If this and `hostfile` are empty: the cluster's other nodes.
+  std::string hostfile;
   std::string ssh_command = "ssh";
   std::uint64_t ssh_timeout_ns = 30'000'000'000;
   std::uint64_t recent_ns = 600'000'000'000;
@@ -56,7 +56,7 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   return cluster;
 }
 
-// Empty, or which of its commands failed and its output; later commands are not run.
+// Runs the commands until one fails. Returns that one's output, or empty.
 std::string RunFix(const Fix& fix) {
   std::vector<std::vector<std::string>> commands = fix.then;
   commands.insert(commands.begin(), fix.command);
@@ -71,18 +71,18 @@ std::string RunFix(const Fix& fix) {
   return {};
 }
 
-// Shows what it would do, or does it and reports the outcome. False: a fix failed.
-bool Mend(const std::vector<Finding>& findings, bool yes) {
+// Shows the fixes, or runs the safe ones. False: one failed.
+bool ApplyFixes(const std::vector<Finding>& findings, bool yes) {
   bool well = true;
   for (const Finding& finding : findings) {
     if (finding.fix.command.empty()) continue;
     const std::string line = finding.code + "  " + CommandLine(finding.fix);
     if (!finding.fix.safe) {
-      WriteOut(line + "\n  not done by doctor: do it yourself if it fits\n", "findings");
+      WriteOut(line + "\n  doctor does not run this: do it yourself if it fits\n", "findings");
       continue;
     }
     if (!yes) {
-      WriteOut(line + "\n  would be done: mlxcommctl doctor --fix --yes\n", "findings");
+      WriteOut(line + "\n  mlxcommctl doctor --fix --yes runs this\n", "findings");
       continue;
     }
     const std::string failure = RunFix(finding.fix);
@@ -102,7 +102,7 @@ SshFacts TrySsh(const SshTargets& wanted, const ClusterFacts& cluster) {
           .nameless = chosen.nameless};
 }
 
-// The hosts for which launch would call ssh, each once.
+// Chooses the hosts for which launch would call ssh.
 Failure ChooseSsh(const DoctorOptions& options, SshTargets& chosen) {
   chosen.how.command = SshCommand(options.ssh_command);
   chosen.how.own_path = OwnPath(options.called);
@@ -127,7 +127,7 @@ int RunDoctor(const DoctorOptions& options) {
   how.recent_ns = options.recent_ns;
   if (options.ssh) {
     if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
-      return Fail(kExitUsage, "--ssh-command: expected how ssh is called, got nothing");
+      return Fail(kExitUsage, "--ssh-command: expected a command, got nothing");
     const Failure failure = ChooseSsh(options, how.ssh.emplace());
     if (!failure.ok()) return Fail(kExitUsage, failure.message);
   }
@@ -136,7 +136,7 @@ int RunDoctor(const DoctorOptions& options) {
                                         : RenderFindings(findings, options.all, ColoursWanted());
   if (const int code = WriteOut(text, "findings"); code != 0) return code;
   if (options.fix) {
-    if (!Mend(findings, options.yes)) return kExitFailed;
+    if (!ApplyFixes(findings, options.yes)) return kExitFailed;
     if (options.yes) findings = Diagnose(how);
   }
   const auto any = [&findings](Severity severity) {
@@ -160,8 +160,7 @@ std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
   how.config_file = options.config_file;
   if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
   how.key_file = OwnCheckup(facts.cluster).key_file();
-  // Without a daemon the self test would start one, and doctor changes nothing unasked.
-  // One that drains takes no test's job.
+  // Without a daemon the self test would start one; a draining daemon takes no job.
   if (facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain() && options.python) {
     how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
     how.python.socket_path = options.socket_path;
@@ -176,24 +175,24 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   options->called = invocation.called;
   AddSocket(doctor, options->socket_path);
   AddConfig(doctor, options->config_file);
-  CLI::Option* const json = doctor.add_flag("--json", options->json,
-                                            "Print JSON: findings, whose codes keep their meaning");
-  doctor.add_flag("--all", options->all, "Show checks that passed, too");
+  CLI::Option* const json =
+      doctor.add_flag("--json", options->json, "Print JSON; the meaning of a code never changes");
+  doctor.add_flag("--all", options->all, "Also show checks that passed");
   CLI::Option* const fix =
-      doctor.add_flag("--fix", options->fix, "Show the commands that fix what was found")
+      doctor.add_flag("--fix", options->fix, "Show the commands that would fix the findings")
           ->excludes(json);
-  doctor.add_flag("--yes", options->yes, "Run those of --fix that are safe")->needs(fix);
+  doctor.add_flag("--yes", options->yes, "With --fix, run the commands that are safe")->needs(fix);
   doctor.add_flag("--codes", options->codes, "List all findings")->excludes(json);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   AddDuration(doctor, "--recent", options->recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
-              "Report refused or corrupted traffic of this recent time (10m)");
+              "How far back refusals and corrupted data are reported (10m)");
   CLI::Option* const ssh =
       doctor.add_flag("--ssh", options->ssh, "Check whether launch can reach the other hosts");
   CLI::Option* const hosts =
       doctor
           .add_option("--hosts", options->hosts,
                       "Hosts for --ssh: mac-1,mac-2 or mac-[1-4] (all other nodes)")
-          ->check(NotEmpty("hosts; leave --hosts out for the cluster's other nodes"))
+          ->check(NotEmpty("hosts; omit --hosts for the cluster's other nodes"))
           ->needs(ssh);
   doctor
       .add_option("--hostfile", options->hostfile,
@@ -210,21 +209,21 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
               "Timeout per host (30s)")
       ->needs(ssh);
   doctor.footer(
-      R"(It looks at this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall,
-sleep, clock), at the configuration and the key file, and by the daemon at all nodes and
-cables. Without a daemon it does the rest, and says why there is none. Anything that it
-cannot find out is a note, never an error.
+      R"(Checks this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall, sleep,
+clock), the configuration and the key file, and through the daemon all nodes and cables.
+Without a daemon it does the rest, and reports why none answers. What it cannot check is a
+note, never an error.
 
 With a daemon it runs the self test of the Python package beside mlxcommctl, or of the
-python3 in PATH, for at most a minute: it says whether results lie in the daemon's memory
-or are copied. A cable's speed is judged once jobs have filled it with 64 MiB, as
+python3 in PATH, for at most a minute. The test shows whether results are in the daemon's
+memory or copied. A cable's speed is judged only after jobs have filled it with 64 MiB, as
 mlxcommctl bench does.
 
---fix --yes runs the commands that are safe (a key file's mode, an interface that is off
-or in a bridge, sleep, the clock) as this user, and checks again; the rest is only shown.
+--fix --yes runs the safe commands (a key file's mode, an interface that is off or in a
+bridge, sleep, the clock) as this user, and checks again. It only shows the others.
 
---ssh tries each host once, 32 at a time, as launch does it, and asks nobody for anything:
-is mlxcommctl there, of the same release, and does a daemon of this cluster answer?)");
+--ssh connects to each host once, 32 at a time, as launch does, and never prompts. It checks
+that mlxcommctl there is the same release and that a daemon of this cluster answers.)");
   return [options] { return RunDoctor(*options); };
 }
 

@@ -21,7 +21,7 @@ const FindingKind* Of(v1::LinkReason::Value reason, bool rdma) {
   return nullptr;
 }
 
-// A name consists of small letters: "rdma { enabled: true }" contains none.
+// Replaces {name} by its value; "rdma { enabled: true }" contains no name.
 std::string Filled(std::string_view text, const Findings::Values& values) {
   std::string out;
   while (!text.empty()) {
@@ -74,7 +74,7 @@ void Findings::Add(std::string_view id, std::string object, const Values& values
 
 bool Findings::IsConsequence(const Finding& finding) const {
   const FindingKind& kind = *KindOf(finding.id);
-  // A less severe finding cannot be its only cause.
+  // A less severe finding cannot be the cause.
   return std::ranges::any_of(all_, [&kind](const Finding& other) {
     return KindOf(other.id)->severity <= kind.severity &&
            std::ranges::find(kind.depends_on, other.id) != kind.depends_on.end();
@@ -90,12 +90,6 @@ std::vector<Finding> Findings::Sorted() const {
     return std::pair(KindOf(finding.code)->severity, finding.code);
   });
   return sorted;
-}
-
-bool Findings::Any(Severity severity) const {
-  return std::ranges::any_of(all_, [&](const Finding& finding) {
-    return KindOf(finding.code)->severity == severity && !IsConsequence(finding);
-  });
 }
 
 }  // namespace mlxcomm::ctl

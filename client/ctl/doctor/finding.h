@@ -1,7 +1,6 @@
-// All that doctor can find, as a table, and what it has found. A row holds all that is known about
-// a finding: its code, severity and texts, the reasons of links that it covers, and the other
-// findings of which it may be a mere consequence. The checks (check.h) decide which rows apply to
-// which objects, and with which figures; sentences are made here alone.
+// The table of findings, and the findings of a run. A row has a finding's code, severity and texts, the
+// link reasons that it covers, and the findings that may cause it. The checks (check.h) choose rows,
+// objects and values; only the table has sentences.
 #pragma once
 
 #include <array>
@@ -19,60 +18,58 @@ namespace mlxcomm::ctl {
 enum class Severity : std::uint8_t { kError, kWarning, kNote, kOk };
 const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok"
 
-// Codes are for scripts and searches: they never change their meaning.
+// Codes are for scripts and searches: their meaning never changes.
 //   1xx daemon and key   2xx this machine's network   3xx its cables
 //   4xx its system       5xx the cluster    6xx other hosts, by ssh
 struct FindingKind {
-  // "MC305"; "MC305/routed": the same finding with another text, and the severity and title of the first.
+  // "MC305"; "MC305/routed" has other texts, and the severity and title of MC305.
   std::string_view id;
   Severity severity = Severity::kNote;
   std::string_view title = {};
-  // With the check's values in place of {names}.
+  // The check's values replace {names}.
   std::string_view found = {};
   std::string_view expected = {};
   std::string_view remedy = {};
-  // The reasons of a link, or of an RDMA rail, that is not up.
+  // Why a link, or an RDMA rail, is not up.
   std::array<v1::LinkReason::Value, 8> reasons = {};
-  // Ids: where one of those is found too, this is its consequence, and is not shown.
+  // If one of these ids is found too, this finding is its consequence and is not shown.
   std::array<std::string_view, 18> depends_on = {};
-  // Of a link: why the node behind it is lost, which then is no fault of its machine.
+  // The link's fault explains why the node behind it is lost: its machine is not to blame.
   bool explains_loss = false;
 
   constexpr std::string_view code() const { return id.substr(0, id.find('/')); }
 };
-// All rows; of each code first the one that has its title.
+// All rows. The first row of each code has its title.
 std::span<const FindingKind> FindingKinds();
-// By its id, or by a code, which gives its first row; nullptr: there is none.
+// Finds a row by its id; nullptr: none.
 const FindingKind* KindOf(std::string_view id);
-// nullptr: a reason of the other kind, or one that has no finding.
+// nullptr: the reason has no finding of this kind.
 const FindingKind* KindOfLink(v1::LinkReason::Value reason);
 const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
 
 struct Fix {
   std::vector<std::string> command;  // Its words; empty: there is no command.
-  bool safe = false;                 // Changes nothing else: `--fix --yes` runs it.
-  // Later ones, each run only if all before it succeeded.
-  std::vector<std::vector<std::string>> then = {};
+  bool safe = false;                 // `--fix --yes` runs it, because it changes nothing else.
+  std::vector<std::vector<std::string>> then = {};  // Run in order, until one fails.
 };
 
 struct Finding {
-  std::string id;      // Of its row.
+  std::string id;      // Its row's.
   std::string code;    // "MC305"
   std::string object;  // "interface en2", "link studio-1 to studio-2"
   std::string found;
   std::string expected;
-  std::string remedy;  // For people.
+  std::string remedy;
   Fix fix;
 };
 
 class Findings {
  public:
   using Values = std::vector<std::pair<std::string_view, std::string>>;
-  // Aborts on an id that is not in the table: every finding must be documented.
+  // Aborts if the table has no such id.
   void Add(std::string_view id, std::string object, const Values& values = {}, Fix fix = {});
-  // Without those that are consequences. The worst first, then in the order of their codes.
+  // By severity, the worst first, then by code; without consequences.
   std::vector<Finding> Sorted() const;
-  bool Any(Severity severity) const;
 
  private:
   bool IsConsequence(const Finding& finding) const;

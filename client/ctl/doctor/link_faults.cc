@@ -9,7 +9,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// "[fe80::2%en2]:7470", or a rail of such an address: on the cable itself.
+// Returns whether the peer has a link-local address, "[fe80::2%en2]:7470", and so is on the cable itself.
 bool IsOnTheCable(const v1::LinkStatus& link) {
   const auto is_link_local = [](const std::string& address) {
     return address.starts_with("[fe80:");
@@ -26,7 +26,6 @@ bool IsSwitchedOff(const ClusterFacts& cluster, const std::string& node,
   return found != nullptr && found->has_up() && !found->up();
 }
 
-// Nothing passes over it, however the connection on it has ended: its silence may have been noticed first.
 bool HasNoCarrier(const ClusterFacts& cluster, const v1::NodeStatus& node,
                   const v1::LinkStatus& link) {
   const v1::InterfaceCheckup* const own =
@@ -42,7 +41,7 @@ std::optional<OffInterface> SwitchedOffAt(const ClusterFacts& cluster, const std
   return std::nullopt;
 }
 
-// Under the connection that ended last, or one that is being made.
+// Checks the connection that ended last, and those that are being made.
 std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                                              const v1::NodeStatus& node,
                                              const v1::LinkStatus& link) {
@@ -60,20 +59,20 @@ bool HasAnotherLink(const v1::NodeStatus& node, const v1::LinkStatus& link) {
   });
 }
 
-// Who comes to the node without its key, since this link is down; empty: nobody.
+// Describes hellos or connections with another key that arrive where the peer was; empty: none.
 std::string WhoKnocks(const v1::NodeStatus& node, const v1::LinkStatus& link) {
   for (const v1::DiscoveredNeighbour& known : node.discovery().neighbours()) {
     if (known.id() != link.peer_id() || known.state() == "heard") continue;
     for (const v1::DiscoveryInterface& interface : node.discovery().interfaces()) {
       if (interface.name() == known.local_interface() && interface.has_foreign_ms_ago() &&
           interface.foreign_ms_ago() < kStillComingMs) {
-        return absl::StrCat("hellos of another key or cluster are heard on ", interface.name(),
+        return absl::StrCat("hellos with another key or cluster arrive on ", interface.name(),
                             ", where it was");
       }
     }
   }
   if (node.has_stranger_refused_ms_ago() && node.stranger_refused_ms_ago() < kStillComingMs)
-    return "connections without this cluster's key come";
+    return "connections without this cluster's key arrive";
   return {};
 }
 
@@ -98,7 +97,7 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                        rail.remote_interface());
 }
 
-// What an end without a carrier says; other reasons come from a machine that has answered, or could.
+// The reasons that a missing carrier may cause; the others come from a machine that answered.
 bool MayBeOfCarrier(v1::LinkReason::Value reason) {
   switch (reason) {
     case v1::LinkReason::none:

@@ -1,6 +1,5 @@
-// What a link that is not up, or one of its cables, suffers from: the row of the table of findings,
-// with its values. It goes by the link's own words, and by what other reports know beside: that an
-// interface at one end is switched off, or that somebody with another key knocks.
+// Finds the cause of a link, or one of its cables, being down: from the link's own reason, and from other
+// reports, for example that an interface at one end is switched off.
 #pragma once
 
 #include <optional>
@@ -12,16 +11,16 @@
 namespace mlxcomm::ctl {
 
 struct LinkFault {
-  std::string id;  // Of its row.
+  std::string id;  // Its row of the finding table.
   Findings::Values values;
 };
 LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link);
 
-// The node's own report of it, or nullptr if it has none.
+// The node's own report of the interface; nullptr: none.
 const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
                                         const std::string& interface);
 
-// An interface that somebody has switched off.
+// An interface that is switched off.
 struct OffInterface {
   std::string node;
   std::string name;
@@ -32,9 +31,9 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                                              const v1::NodeStatus& node, const v1::LinkStatus& link,
                                              const v1::RailStatus& rail);
 
-// So long ago at most that it still counts: what happened once and is over is no fault.
+// Returns whether it is recent enough to report: older one-off events are not faults.
 bool IsRecent(const Facts& facts, std::uint64_t ms_ago);
-// Of hellos and connections that come without the key for as long as somebody has another one.
+// For hellos and connections without the key, which repeat while another machine has a different key.
 inline constexpr std::uint64_t kStillComingMs = 60'000;
 bool IsStillComing(const Facts& facts, std::uint64_t ms_ago);
 bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node);

@@ -18,7 +18,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Names in a folder, sorted; at most 4096.
+// The sorted names in a folder, at most 4096.
 std::vector<std::string> ListFolder(const std::string& path) {
   constexpr std::size_t kNamesMax = 4096;
   std::vector<std::string> names;
@@ -55,7 +55,7 @@ std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
   for (const std::string& name : ListFolder(folder)) {
     const std::string path = folder + "/" + name;
     const std::string flags = LineOf(path + "/flags");
-    if (flags.empty()) continue;  // bonding_masters and the like.
+    if (flags.empty()) continue;  // Not an interface, such as bonding_masters.
     InterfaceFacts& found = all.emplace_back();
     found.name = name;
     std::uint32_t bits = 0;
@@ -66,7 +66,7 @@ std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
     if (!absl::SimpleAtoi(LineOf(path + "/mtu"), &found.mtu)) found.mtu = 0;
     found.thunderbolt =
         absl::StrContains(ReadFileText(path + "/device/uevent", 4096), "DRIVER=thunderbolt-net");
-    // Only a bridge counts: an interface in a bond or VRF remains usable.
+    // An interface in a bond or VRF, unlike one in a bridge, remains usable.
     std::error_code error;
     const auto master = std::filesystem::read_symlink(path + "/master", error).filename().string();
     if (!master.empty() && std::filesystem::exists(folder + "/" + master + "/bridge", error)) {
@@ -82,8 +82,8 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
   const std::string folder = root + "/sys/bus/thunderbolt/devices";
   std::vector<ThunderboltPort> ports;
   for (const std::string& name : ListFolder(folder)) {
-    // "0-1": a device or another computer; "0-0": the machine's own controller; services ("0-1.0"),
-    // retimers ("0-1:1.1") and domains are not devices.
+    // "0-1" is a device or another computer, "0-0" this machine's controller. Services ("0-1.0"), retimers
+    // ("0-1:1.1") and domains are not devices.
     const std::string path = folder + "/" + name;
     const std::size_t dash = name.find('-');
     if (dash == std::string::npos || name.find_first_of(".:") != std::string::npos) continue;
@@ -131,7 +131,7 @@ std::vector<RdmaPort> ReadLinuxRdma(const std::string& root) {
 }
 
 std::optional<bool> ReadLinuxSleep(const std::string& root) {
-  // Masked: nothing on this machine can put it to sleep.
+  // If the target is masked, nothing can put the machine to sleep.
   std::error_code error;
   const std::filesystem::path masked =
       std::filesystem::read_symlink(root + "/etc/systemd/system/sleep.target", error);

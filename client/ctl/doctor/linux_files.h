@@ -1,4 +1,4 @@
-// What Linux says in files about itself: interfaces, bridges, Thunderbolt, RDMA, power.
+// Facts from Linux's files: interfaces, bridges, Thunderbolt, RDMA, power.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace mlxcomm::ctl {
 
-// `root` stands before each path: empty for this machine, a folder for a captured one.
+// `root` is a prefix of each path: empty for this machine, a folder for a captured one.
 std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root);
 std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root);
 std::vector<RdmaPort> ReadLinuxRdma(const std::string& root);
-// logind.conf: whether an idle machine is put to sleep.
+// Whether the machine sleeps when idle, by logind.conf.
 std::optional<bool> ReadLinuxSleep(const std::string& root);
-// ufw or firewalld.
+// Whether ufw or firewalld is on.
 std::optional<bool> ReadLinuxFirewall(const std::string& root);
 
 }  // namespace mlxcomm::ctl

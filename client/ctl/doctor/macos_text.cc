@@ -36,9 +36,9 @@ std::string GenerationOf(const std::string& bus, double gigabits) {
   return gigabits > 0 ? "Thunderbolt 3 or older" : "";
 }
 
-// The devices behind the port: another computer has a domain of its own. It may be behind a dock or
-// hub, and is then among that one's _items. No chain has more than six devices.
-constexpr int kChainMax = 16;
+// Finds the device at the port: another computer has its own domain, perhaps among the _items of a dock
+// or hub.
+constexpr int kChainMax = 16;  // A real chain has at most six devices.
 void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
   const Value* const items = At(bus, "_items", Value::kListValue);
   if (items == nullptr || depth >= kChainMax) return;
@@ -46,7 +46,7 @@ void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
     if (item.kind_case() != Value::kStructValue) continue;
     const std::string name = TextAt(item.struct_value(), "device_name_key");
     const std::string domain = TextAt(item.struct_value(), "domain_uuid_key");
-    // The computer, else the first device.
+    // Prefer the computer to the first device.
     if (port.peer.empty() || (!domain.empty() && port.peer_domain.empty())) {
       port.peer = name.empty() ? TextAt(item.struct_value(), "_name") : name;
     }
@@ -120,8 +120,8 @@ std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text) {
   return by_device;
 }
 
-// "(1) Wi-Fi" or, if it is switched off, "(*) Thunderbolt Bridge", and below it "(Hardware Port:
-// Thunderbolt Bridge, Device: bridge0)".
+// "(1) Wi-Fi", or "(*) Thunderbolt Bridge" if disabled; the next line is "(Hardware Port: Thunderbolt Bridge,
+// Device: bridge0)".
 std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text) {
   std::map<std::string, NetworkService> by_device;
   NetworkService service;
@@ -131,7 +131,7 @@ std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view tex
       if (device == absl::string_view::npos || service.name.empty()) continue;
       const absl::string_view name =
           absl::StripSuffix(absl::StripAsciiWhitespace(line.substr(device + 8)), ")");
-      // A device may have several services; an enabled one counts.
+      // If a device has several services, an enabled one counts.
       if (!name.empty()) {
         NetworkService& kept = by_device.try_emplace(std::string(name), service).first->second;
         if (!kept.enabled) kept = service;

@@ -1,6 +1,4 @@
-// The output of macOS's own programs, parsed: system_profiler, networksetup, ifconfig, pmset,
-// socketfilterfw, systemsetup, ibv_devinfo. Unexpected text gives fewer facts, never a wrong
-// one.
+// Parsers of the output of macOS's programs. Unexpected text gives fewer facts, never wrong ones.
 #pragma once
 
 #include <map>
@@ -14,11 +12,11 @@
 
 namespace mlxcomm::ctl {
 
-// `system_profiler SPThunderboltDataType -json`. INVALID_ARGUMENT: not of this form.
+// `system_profiler SPThunderboltDataType -json`. INVALID_ARGUMENT: another form.
 absl::StatusOr<std::vector<ThunderboltPort>> ParseThunderboltProfile(const std::string& json);
 // `networksetup -listallhardwareports`: by device, the port's name ("en2" -> "Thunderbolt 1").
 std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text);
-// `networksetup -listnetworkserviceorder`: by device. A device without a service is not in it.
+// `networksetup -listnetworkserviceorder`: by device; a device without a service is missing.
 struct NetworkService {
   std::string name;
   bool enabled = true;
@@ -26,8 +24,7 @@ struct NetworkService {
 std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text);
 // `ifconfig -a`, with the bridges' members marked.
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text);
-// `pmset -g custom`: whether it sleeps when idle, on mains power where the output distinguishes
-// that.
+// `pmset -g custom`: whether it sleeps when idle, on mains power if the output distinguishes that.
 std::optional<bool> ParseSleepSettings(absl::string_view text);
 // `socketfilterfw --getglobalstate --getblockall`.
 struct FirewallState {
@@ -35,14 +32,11 @@ struct FirewallState {
   std::optional<bool> blocks_all;
 };
 FirewallState ParseFirewallState(absl::string_view text);
-// `systemsetup -getusingnetworktime`, which answers administrators alone.
-std::optional<bool> ParseNetworkTime(absl::string_view text);
-// `rdma_ctl status`.
-std::optional<bool> ParseRdmaEnabled(absl::string_view text);
-// `ibv_devinfo`.
+std::optional<bool> ParseNetworkTime(absl::string_view text);  // `systemsetup -getusingnetworktime`
+std::optional<bool> ParseRdmaEnabled(absl::string_view text);  // `rdma_ctl status`
 std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text);
 
-// "Up to 80 Gb/s" -> 80; 0: no such figure.
+// "Up to 80 Gb/s" -> 80; 0: no rate.
 double GigabitsIn(absl::string_view text);
 
 }  // namespace mlxcomm::ctl

@@ -22,12 +22,12 @@ constexpr std::size_t kPythonsMax = 8;
 constexpr std::size_t kLinesKept = 3;
 constexpr std::size_t kLineBytesKept = 300;
 
-// `python -m` and `-c` put the current folder before all others, where anybody may have left an
-// "mlxcomm" (-P would not, but Python has it only since 3.11).
+// `python -m` and `-c` search the current folder first, where anyone may have left an "mlxcomm". (-P avoids
+// that, but only since Python 3.11.)
 constexpr char kNotFromHere[] =
     "import sys\n"
     "sys.path[:] = [folder for folder in sys.path if folder]\n";
-// A mere folder of that name is a package too, but one without a file.
+// A plain folder of that name is also a package, but has no origin.
 constexpr char kHasPackage[] =
     "import importlib.util\n"
     "found = importlib.util.find_spec('mlxcomm')\n"
@@ -36,8 +36,7 @@ constexpr char kSelfTest[] =
     "import runpy\n"
     "runpy.run_module('mlxcomm.check_results', run_name='__main__')\n";
 
-// Apple's own is older than any that mlxcomm supports; without the developer tools it is a program
-// that opens a window and asks for them.
+// Apple's own is too old for mlxcomm, and without the developer tools it only opens a window to install them.
 bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #if defined(__APPLE__)
   return python == "/usr/bin/python3";
@@ -46,7 +45,7 @@ bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #endif
 }
 
-// A Python without the package, or a program that is none, is left out.
+// False also for a program that is not a Python.
 absl::StatusOr<bool> HasPackage(const std::string& python, std::uint64_t timeout_ns) {
   const auto answer = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kHasPackage)},
                                  {.timeout_ns = timeout_ns});
@@ -71,7 +70,7 @@ std::vector<std::string> FindPythons(const std::string& own_path, const char* pa
   for (const std::string& folder : folders) {
     const std::string python = folder + "/python3";
     const bool is_new = std::ranges::find(pythons, python) == pythons.end();
-    // A relative folder is another one after a change of folder.
+    // A relative folder depends on the current folder.
     if (!folder.starts_with('/') || !is_new || IsApplesOwn(python)) continue;
     if (::access(python.c_str(), X_OK) == 0) pythons.push_back(python);
     if (pythons.size() == kPythonsMax) break;
@@ -93,7 +92,7 @@ PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>
         said.ok()) {
       facts = ReadSelfTest(*said);
     } else {
-      facts.results = ResultsKind::kUntold;
+      facts.results = ResultsKind::kTestFailed;
       facts.said = std::string(said.status().message());
     }
     facts.program = python;
@@ -104,7 +103,7 @@ PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>
 
 PythonFacts ReadSelfTest(const ProgramOutput& output) {
   PythonFacts facts;
-  // Other modules print too: the last line of a known form is the self test's.
+  // Other modules may print too: the last line of a known form is the self test's.
   std::deque<absl::string_view> last;
   for (const absl::string_view whole : absl::StrSplit(output.text, '\n')) {
     const absl::string_view line = absl::StripAsciiWhitespace(whole);
@@ -125,8 +124,8 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
     }
   }
   const int wanted = facts.results == ResultsKind::kWrong ? 1 : 0;
-  if (facts.results != ResultsKind::kNotAsked && output.exit_code == wanted) return facts;
-  facts.results = ResultsKind::kUntold;
+  if (facts.results != ResultsKind::kNotTested && output.exit_code == wanted) return facts;
+  facts.results = ResultsKind::kTestFailed;
   std::vector<std::string> lines = {"ended " + HowEnded(output.exit_code)};
   for (const absl::string_view line : last) lines.push_back(Cut(line));
   facts.said = absl::StrJoin(lines, "\n");

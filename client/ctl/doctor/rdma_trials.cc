@@ -24,8 +24,8 @@ using Words = std::vector<std::string>;
 
 struct Outcome {
   std::string verdict;  // "worked", "refused", "hung", "crashed"
-  std::string text;     // Several lines, where it is a list.
-  bool held = false;    // The process could not even be killed.
+  std::string text;     // May have several lines.
+  bool held = false;    // The process cannot be killed.
 };
 
 Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
@@ -51,7 +51,7 @@ Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
   return {std::string(parts.first), std::string(absl::StripSuffix(parts.second, "\n"))};
 }
 
-// Lines of words between tabs.
+// Splits lines into words at tabs.
 std::vector<Words> Table(const std::string& text) {
   std::vector<Words> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
@@ -60,7 +60,7 @@ std::vector<Words> Table(const std::string& text) {
   return lines;
 }
 
-// Notes why the list could not be had, if it is the first.
+// Records the first failure in `all`.
 std::vector<Words> List(const RdmaTrialsOptions& options, const std::string& name,
                         v1::RdmaTrials& all) {
   const Outcome list = Try(options, name);

@@ -29,7 +29,7 @@ const char* ColourOf(Severity severity) {
   return "0";
 }
 
-// Texts of others may have several lines.
+// Other programs' output may have several lines.
 std::string Indented(const std::string& text) {
   const auto show = [](std::string* out, const std::string& line) { out->append(Shown(line)); };
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -101,9 +101,9 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
 }
 
 std::string RenderCodes() {
-  std::string out = "| code | severity | what it says |\n|---|---|---|\n";
+  std::string out = "| code | severity | finding |\n|---|---|---|\n";
   for (const FindingKind& kind : FindingKinds()) {
-    if (kind.id != kind.code()) continue;  // It only has another text.
+    if (kind.id != kind.code()) continue;  // Only other texts.
     out += "| " + std::string(kind.id) + " | " + SeverityText(kind.severity) + " | " +
            std::string(kind.title) + " |\n";
   }

@@ -1,4 +1,4 @@
-// Findings as text for people and for programs. Pure functions.
+// Findings as text and as JSON. Pure functions.
 #pragma once
 
 #include <span>
@@ -9,14 +9,11 @@
 
 namespace mlxcomm::ctl {
 
-// Grouped by severity, the worst first; those that are "ok" only with `all`.
+// `all` includes findings of severity "ok".
 std::string RenderFindings(std::span<const Finding> findings, bool all, bool colours);
-// {"findings": [{"code", "severity", "title", "object", "found", "expected", "remedy",
-//   "command", "safe"}], "errors", "warnings", "notes"}
-std::string FindingsAsJson(std::span<const Finding> findings);
-// As one would type them, quoted where a shell needs it.
+std::string FindingsAsJson(std::span<const Finding> findings);  // v1::DoctorReport.
+// Quotes words for a shell.
 std::string CommandLine(const std::vector<std::string>& words);
-// All its commands, in one line.
 std::string CommandLine(const Fix& fix);
 std::string RenderCodes();
 

@@ -20,8 +20,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::size_t kAtOnceMax = 32;
-constexpr int kSshFailed = 255;  // ssh's own exit code for its own failures.
-constexpr int kNoDaemon = 3;     // mlxcommctl's (cli/output.h).
+constexpr int kSshFailed = 255;  // ssh's exit code for its own failures.
+constexpr int kNoDaemon = 3;     // mlxcommctl's exit code (cli/output.h).
 constexpr std::size_t kTextBytesMax = 400;
 constexpr std::size_t kLinesMax = 4;
 
@@ -30,7 +30,7 @@ std::string Bounded(absl::string_view text) {
   return MakePrintable(std::string(text));
 }
 
-// The last lines: the first may be a banner, or output of the user's shell.
+// Keeps the last lines: the first may be a banner, or output of the user's shell.
 std::string LastLines(absl::string_view text) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(text, absl::ByAnyChar("\r\n"))) {
@@ -45,7 +45,7 @@ struct Complaint {
   SshAnswer answer;
 };
 
-// The messages of OpenSSH, and of the systems that it runs on.
+// Messages of OpenSSH and of operating systems.
 constexpr Complaint kComplaints[] = {
     {"Could not resolve hostname", SshAnswer::kNameUnknown},
     {"Host key verification failed", SshAnswer::kKeyUnknown},
@@ -59,7 +59,7 @@ constexpr Complaint kComplaints[] = {
     {"Host is down", SshAnswer::kNoAnswer},
 };
 
-// The last message is the reason why ssh has ended.
+// The last message explains why ssh ended.
 SshAnswer WhyNot(absl::string_view text) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   std::ranges::reverse(lines);
@@ -74,8 +74,7 @@ SshAnswer WhyNot(absl::string_view text) {
   return SshAnswer::kFailed;
 }
 
-// Takes "TEXT\n" behind `word` from the start of `rest`; false: it begins differently, and is
-// unchanged.
+// Takes a line that begins with `word` from `rest`; `text` is what follows the word. False: no such line.
 bool TakeLine(absl::string_view word, absl::string_view& rest, absl::string_view& text) {
   if (!absl::StartsWith(rest, word)) return false;
   const std::size_t end = rest.find('\n');
@@ -85,7 +84,7 @@ bool TakeLine(absl::string_view word, absl::string_view& rest, absl::string_view
   return true;
 }
 
-// "0 0.1.0", up to the daemon's part; several lines where the program does not run.
+// Reads "0 0.1.0", or several lines if the program does not run.
 void ReadVersion(absl::string_view& rest, SshHostFacts& facts) {
   if (!absl::StartsWith(rest, kProbeVersion)) return;
   const std::size_t next = rest.find(absl::StrCat("\n", kProbeStatus));
@@ -110,7 +109,7 @@ void ReadStatus(absl::string_view rest, SshHostFacts& facts) {
     return;
   }
   if (code != 0) {
-    // The same follows for programs (CommandFailed).
+    // Skip the same failure as JSON (CommandFailed).
     const std::size_t as_json = rest.find("\n{\"error\":");
     facts.daemon_said = LastLines(rest.substr(0, as_json));
     if (code != kNoDaemon) absl::StrAppend(&facts.daemon_said, "\nended with ", code);

@@ -1,12 +1,11 @@
-// Whether hosts can be reached by ssh as launch does it, and what they have of mlxcomm: one ssh for
-// each host, several at once, each with a deadline; ssh asks the user nothing (BatchMode).
+// Checks by ssh, as launch calls it, which mlxcomm and daemon other hosts have: one ssh per host, several at
+// once, each with a deadline and without prompts (BatchMode).
 //
 //   ProbeCommand (ssh_command.h) ─▶ ssh ─▶ ReadSshProbe ─▶ SshHostFacts ─▶ CheckSsh
 //
-// A host's answers are not trusted: they are bounded, made printable, and compared, no more.
+// A host's answers are not trusted: they are bounded and made printable.
 //
-// Thread: main; starts threads, which have ended when it returns. Memory: at most kOutputBytesMax
-// of each answer under way.
+// Thread: main; starts threads and joins them. Memory: at most kOutputBytesMax for each host.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +19,15 @@
 namespace mlxcomm::ctl {
 
 struct SshProbeOptions {
-  std::vector<std::string> command;  // SshCommand's.
-  std::string own_path;              // mlxcommctl's here: the first place to look there.
-  std::string socket_path;           // The daemon's there; empty: found as by every client.
+  std::vector<std::string> command;           // From SshCommand.
+  std::string own_path;                       // mlxcommctl's here: the first path to try there.
+  std::string socket_path;                    // The daemon's there; empty: the default.
   std::uint64_t timeout_ns = 30'000'000'000;  // For each host; as long as launch waits.
 };
 
-// In the order of the hosts.
 std::vector<SshHostFacts> ProbeHosts(const std::vector<std::string>& hosts,
                                      const SshProbeOptions& options);
 
-// The meaning of ssh's output, or of its failure to end.
 SshHostFacts ReadSshProbe(const std::string& host, const absl::StatusOr<ProgramOutput>& output);
 
 }  // namespace mlxcomm::ctl

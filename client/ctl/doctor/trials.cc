@@ -1,4 +1,4 @@
-// The hidden verb __trials: what `python -m mlxcomm firstlight` can learn only here, as JSON.
+// The hidden verb __trials: JSON for `python -m mlxcomm firstlight`.
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
@@ -40,7 +40,7 @@ Run AddTrials(CLI::App& verb, const Invocation&) {
   AddConfig(verb, how->config_file);
   AddDuration(verb, "--for", how->all_timeout_ns, 1'000'000, 3600'000'000'000,
               "Start no trial after this time");
-  verb.add_flag("--json")->description("Print JSON, as always");
+  verb.add_flag("--json")->description("Print JSON, which is the default");
   CLI::Option* const rdma =
       verb.add_flag("--rdma")->description("Try RDMA devices instead of listing interfaces");
   return [socket_path, how, rdma] {

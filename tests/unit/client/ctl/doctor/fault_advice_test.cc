@@ -1,4 +1,5 @@
 // Advice that would be wrong: to the healthy side of a fault, beside what exists, after it is over.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -86,13 +87,12 @@ TEST(FaultAdviceTest, NamesTheSideThatIsToChangeItsKey) {
   ASSERT_EQ(Ids(facts), Strings{"MC209"});
   const Finding found = Wrong(facts)[0];
   EXPECT_EQ(found.found, "it does not hold this cluster's key");
-  EXPECT_TRUE(found.remedy.starts_with("a is linked with others, so c is the one")) << found.remedy;
-  EXPECT_NE(found.remedy.find("key show on a,"), std::string::npos) << found.remedy;
+  EXPECT_TRUE(found.remedy.starts_with("a has other links, so change c:")) << found.remedy;
+  EXPECT_NE(found.remedy.find("key show prints on a,"), std::string::npos) << found.remedy;
   Own(facts).mutable_links(0)->set_state(v1::LinkState::lost);
   EXPECT_EQ(Ids(facts), (Strings{"MC209/alone", "MC502"}));
-  EXPECT_NE(Wrong(facts)[0].remedy.find("on a, mlxcommctl cluster key rotate --take, with the code "
-                                        "of mlxcommctl cluster key show on c"),
-            std::string::npos);
+  EXPECT_THAT(Wrong(facts)[0].remedy, testing::HasSubstr("so change a (or c"));
+  EXPECT_THAT(Wrong(facts)[0].remedy, testing::HasSubstr("cluster key show prints on c"));
 }
 
 // Why: the side that is dialed only counts who it refuses.
@@ -103,7 +103,7 @@ TEST(FaultAdviceTest, AsksWhetherThoseThatKnockAreTheNodeThatIsLost) {
   Own(facts).set_strangers_refused(3);
   Own(facts).set_stranger_refused_ms_ago(500);
   ASSERT_EQ(Ids(facts), (Strings{"MC502/knocks", "MC509"}));
-  EXPECT_EQ(Wrong(facts)[0].found, "how it ended; connections without this cluster's key come");
+  EXPECT_EQ(Wrong(facts)[0].found, "how it ended; connections without this cluster's key arrive");
   Own(facts).set_stranger_refused_ms_ago(61'000);
   EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502", "MC509"})) << "they come no more";
   Own(facts).clear_strangers_refused();
@@ -131,8 +131,10 @@ TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
   Own(facts).set_strangers_refused(2);
   Own(facts).set_stranger_refused_ms_ago(3'000);
   ASSERT_EQ(Ids(facts), (Strings{"MC211/refused", "MC509"}));
-  EXPECT_EQ(Wrong(facts)[0].found,
-            "2 connections without its key, the last 3.0 s ago, and no neighbour");
+  EXPECT_EQ(
+      Wrong(facts)[0].found,
+      "2 connections without its key, the last 3.0 s ago, and no neighbour (mlxcommctl events "
+      "shows their addresses)");
   EXPECT_NE(Wrong(facts)[0].remedy.find("mlxcommctl doctor --recent 10s"), std::string::npos);
   facts.recent_ms = 3'000;
   EXPECT_EQ(Ids(facts), Strings{}) << "no more come";
@@ -173,8 +175,8 @@ TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
   own.set_running(false);
   ASSERT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502/carrier"}));
   const Finding found = Wrong(facts)[1];
-  EXPECT_EQ(found.found, "how it ended; interface a-c of a is connected to nothing now");
-  EXPECT_NE(found.remedy.find("is the cable in, at both ends, and the interface"),
+  EXPECT_EQ(found.found, "how it ended; interface a-c of a has no carrier now");
+  EXPECT_NE(found.remedy.find("check the cable at both ends, and that the interface"),
             std::string::npos);
   EXPECT_EQ(found.remedy.find("mlxcommd"), std::string::npos) << found.remedy;
   link.set_reason(Why::wrong_key);
@@ -243,7 +245,7 @@ TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   EXPECT_EQ(Ids(facts), Strings{"MC510/waits"});
 }
 
-// Why: "look at pid 11" of one of them, and "let that process go on", when each waits for another.
+// Why: "check pid 11" of one of them, and "let that process continue", when each waits for another.
 TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
   Facts facts = Ring();
   v1::JobStatus& job = *facts.cluster.status.add_jobs();

@@ -62,14 +62,14 @@ TEST_F(PythonPackageTest, AsksTheFirstThatHasThePackage) {
   EXPECT_EQ(facts.program, with);
   EXPECT_EQ(facts.results, ResultsKind::kCopied);
   EXPECT_EQ(facts.said, "over /s");
-  EXPECT_EQ(Ask({without}).results, ResultsKind::kNotAsked);
+  EXPECT_EQ(Ask({without}).results, ResultsKind::kNotTested);
   EXPECT_TRUE(unknown_.empty());
 }
 
 TEST_F(PythonPackageTest, EndsAPythonThatDoesNotAnswerAndSaysSo) {
   options_.looking_timeout_ns = 50'000'000;
   const std::string stuck = Make("stuck", "sleep 1000", "echo shared");
-  EXPECT_EQ(Ask({stuck}).results, ResultsKind::kNotAsked);
+  EXPECT_EQ(Ask({stuck}).results, ResultsKind::kNotTested);
   EXPECT_EQ(unknown_, std::vector<std::string>{stuck + " did not end within 0 s"});
 }
 
@@ -78,7 +78,7 @@ TEST_F(PythonPackageTest, EndsASelfTestThatHangs) {
   const std::string hangs = Make("hangs", "exit 0", "sleep 1000 & wait");
   const PythonFacts facts = Ask({hangs});
   EXPECT_EQ(facts.program, hangs);
-  EXPECT_EQ(facts.results, ResultsKind::kUntold);
+  EXPECT_EQ(facts.results, ResultsKind::kTestFailed);
   EXPECT_EQ(facts.said, hangs + " did not end within 0 s");
 }
 
@@ -104,12 +104,12 @@ TEST(ReadSelfTestTest, TellsTheLastLinesOfOneThatFails) {
   EXPECT_EQ(ReadSelfTest({1, "Traceback\n  a\n  b\n\n  c\nImportError: another MLX\n"}).said,
             "ended with exit code 1\nb\nc\nImportError: another MLX");
   EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with exit code 0");
-  EXPECT_EQ(ReadSelfTest({1, ""}).results, ResultsKind::kUntold);
+  EXPECT_EQ(ReadSelfTest({1, ""}).results, ResultsKind::kTestFailed);
   // Its output and its exit code disagree: it crashed on its way out, or the output is another's.
   const PythonFacts crashed = ReadSelfTest({128 + 11, "shared\n"});
-  EXPECT_EQ(crashed.results, ResultsKind::kUntold);
+  EXPECT_EQ(crashed.results, ResultsKind::kTestFailed);
   EXPECT_EQ(crashed.said, "ended by signal 11 (Segmentation fault)\nshared");
-  EXPECT_EQ(ReadSelfTest({0, "wrong: x\n"}).results, ResultsKind::kUntold);
+  EXPECT_EQ(ReadSelfTest({0, "wrong: x\n"}).results, ResultsKind::kTestFailed);
 }
 
 TEST(ReadSelfTestTest, CutsWhatIsLongAndShowsWhatIsNotText) {

@@ -17,19 +17,20 @@ Findings Some() {
 }
 
 TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
-  EXPECT_EQ(RenderFindings(Some().Sorted(), false, false),
-            "error    MC103  key file /k 1: the key file cannot be used, or others can read it\n"
-            "  found    mode 644\n"
-            "           of all\n"
-            "  expected the cluster's key, readable by the daemon's user alone\n"
-            "  remedy   let nobody else read it; others may have the key already: mlxcommctl "
-            "cluster key rotate\n"
-            "  command  chmod 600 '/k 1'\n"
-            "warning  MC305  cable a en2 - en3 b: a cable of a link is down\n"
-            "  found    down\n"
-            "  expected up\n"
-            "  remedy   is it in, at both ends? The link goes on without it, slower\n"
-            "1 error, 1 warning, 0 notes\n");
+  EXPECT_EQ(
+      RenderFindings(Some().Sorted(), false, false),
+      "error    MC103  key file /k 1: the key file cannot be used, or others can read it\n"
+      "  found    mode 644\n"
+      "           of all\n"
+      "  expected the cluster's key, readable only by the daemon's user\n"
+      "  remedy   let only its owner read it; others may already have the key: mlxcommctl "
+      "cluster key rotate\n"
+      "  command  chmod 600 '/k 1'\n"
+      "warning  MC305  cable a en2 - en3 b: a cable of a link is down\n"
+      "  found    down\n"
+      "  expected up\n"
+      "  remedy   check that it is plugged in at both ends. The link works without it, but slower\n"
+      "1 error, 1 warning, 0 notes\n");
   EXPECT_THAT(RenderFindings(Some().Sorted(), true, true),
               testing::HasSubstr("\x1b[32mok     \x1b[0m  MC106"));
   EXPECT_EQ(RenderFindings({}, false, false), "nothing is wrong\n");

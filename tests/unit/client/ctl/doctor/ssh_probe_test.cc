@@ -130,7 +130,7 @@ TEST(SshProbeTest, HostThatIsAsItShouldBeIsWell) {
   const std::vector<Finding> found = FoundOf(host);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].code, "MC614");
-  EXPECT_EQ(found[0].found, "/opt/bin/mlxcommctl of release 7.1, node two of cluster studio");
+  EXPECT_EQ(found[0].found, "/opt/bin/mlxcommctl, release 7.1, node two of cluster studio");
 }
 
 TEST(SshProbeTest, WhatIsAmissThereIsTold) {
