@@ -90,7 +90,7 @@ except mlxcomm.RankLostError:
     process = python(tmp_path, text, "-n", 3, "--keep-going")
     assert process.finish() == 137, process.lines
     assert sorted(line for line in process.lines if "sum" in line) == ["[0] sum 160.0", "[2] sum 160.0"]
-    assert any(line.endswith("was killed by SIGKILL; the others go on") for line in process.lines)
+    assert any(line.endswith("was killed by SIGKILL; the others continue") for line in process.lines)
     assert any(line.startswith("mlxcommctl: job train failed: rank 1 ") for line in process.lines)
 
 
@@ -114,7 +114,7 @@ def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     process = launch("-n", 2, "--", base, "-I", "-c", "print('trained')", environment={"PYTHONPATH": ""})
     assert process.finish() == 1
     assert process.lines[-1].startswith("mlxcommctl: no rank joined job python3")
-    assert "has no package mlxcomm: run the ranks with the Python that has it" in process.lines[-1]
+    assert "has no package mlxcomm: run the ranks with a Python that has it" in process.lines[-1]
 
 
 # Why: init(backend="ring") gave each rank a group of one, a sum without a group went through MPI, and so a
@@ -158,7 +158,7 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
     process = launch("-n", 2, "--", sys.executable, "-S", "size.py", cwd=tmp_path,
                      environment={"PYTHONPATH": sysconfig.get_path("platlib")})
     assert process.finish() == 1, process.lines
-    why = "did not load mlxcomm as it started: run the ranks without -S, -I and -E"
+    why = "did not load mlxcomm when it started: run the ranks without -S, -I and -E"
     assert process.lines[-1].endswith(why)
 
 
@@ -167,7 +167,7 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, code, why", [
     ("frozen", 1, "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or pass"),
-    ("script without mlxcomm", 1, "has no package mlxcomm: run the ranks with the Python that has it"),
+    ("script without mlxcomm", 1, "has no package mlxcomm: run the ranks with a Python that has it"),
     ("script", 0, None),
 ])
 def test_programs_that_are_no_python_and_do_not_join(tmp_path, kind, code, why):
@@ -194,7 +194,7 @@ def test_programs_that_are_no_python_and_do_not_join(tmp_path, kind, code, why):
 @pytest.mark.parametrize("options, code, why", [
     ((), 0, ", and none asked for a group (mx.distributed.init)"),
     # Without mlxcomm's hook nothing is known of what the program asked for.
-    (("-S",), 1, f"; its Python, {sys.executable}, did not load mlxcomm as it started: run the ranks "
+    (("-S",), 1, f"; its Python, {sys.executable}, did not load mlxcomm when it started: run the ranks "
                  "without -S, -I and -E"),
 ])
 def test_ranks_that_do_not_join_are_reported_after_ten_seconds_and_at_the_end(tmp_path, options, code, why):
@@ -215,16 +215,16 @@ def test_a_program_that_wants_no_group_is_none_of_our_business(tmp_path):
 
 REFUSED = {
     ("-n", "2"): (2, "launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py"),
-    ("-np", "2", "--", "true"): (2, "write -n 2 (ranks on each host) or -N 2 (in all), not -np 2"),
+    ("-np", "2", "--", "true"): (2, "use -n 2 (ranks on each host) or -N 2 (in all), not -np 2"),
     ("-n", "2", "--", "pyhton", "t.py"): (127, 'no program pyhton in PATH; did you mean "python'),
-    ("-n", "2", "--", "python t.py"): (127, 'no program "python t.py": write its words apart'),
+    ("-n", "2", "--", "python t.py"): (127, 'no program "python t.py": remove the quotes'),
     ("-n", "2", "none.py"): (127, "none.py is not in "),
     ("-n", "2", "--", "python3", "-u", "none.py"): (127, "none.py is not in "),
     ("--job", "", "--", "true"): (2, "--job: expected a name of 1 to 200 bytes"),
     ("--job", "../x", "--", "true"): (2, 'got "../x"'),
     ("--job", "x" * 300, "--", "true"): (2, "--job: expected a name of 1 to 200 bytes"),
-    ("-n", "1", "-N", "3", "--", "true"): (2, "--total: the hosts have places for 1 ranks, not 3"),
-    ("--grace", "soon", "--", "true"): (2, 'from 0 ns to 1 h, such as 500ms, 10s, 5m or 1h, got "soon"'),
+    ("-n", "1", "-N", "3", "--", "true"): (2, "--total: the hosts have room for 1 ranks, not 3"),
+    ("--grace", "soon", "--", "true"): (2, 'from 0 ns to 1 h (500ms, 10s, 5m, 1h), got "soon"'),
     ("--copy", "--", "true"): (2, "--copy: expected a Python script"),
 }
 

@@ -16,7 +16,7 @@ pid_t ForkGroup() {
   pid_t child = -1;
   int why = 0;
   {
-    const BlockedSignals blocked;  // In both.
+    const BlockedSignals blocked;  // In parent and child.
     child = ::fork();
     why = errno;
     if (child == 0) {
@@ -28,7 +28,7 @@ pid_t ForkGroup() {
       }
       std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored.
     } else if (child > 0) {
-      ::setpgid(child, child);  // Parent and child both do it; the second fails harmlessly.
+      ::setpgid(child, child);  // The child does so, too; the second call fails harmlessly.
     }
   }
   errno = why;  // A handler that ran meanwhile may have changed it.

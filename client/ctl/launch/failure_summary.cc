@@ -87,7 +87,7 @@ v1::LaunchOutcome OutcomeOf(const v1::StatusReply& status, const std::string& na
     running = running || job.state() != "forming";
   }
   for (const v1::EndedJob& job : status.ended_jobs()) {
-    // An earlier run of this name ended before this one began.
+    // Ignore an earlier run of this name.
     if (job.name() != name || job.ended_ms_ago() >= age_ms) continue;
     outcome.set_joined(true);
     outcome.set_first_lost_pid(job.first_lost_pid());

@@ -1,5 +1,5 @@
-# Behind _mlxcomm_startup.py in a `sitecustomize` that launch puts first on PYTHONPATH: in a Python without
-# mlxcomm, the names of MLX's backends mean its MPI backend, which loads libmlxcomm_mpi.
+# launch appends this to _mlxcomm_startup.py as a `sitecustomize`, first on PYTHONPATH. In a Python without
+# mlxcomm, all of MLX's backend names then mean its MPI backend, which loads libmlxcomm_mpi.
 # ruff: noqa: F821 - a part of a file.
 import importlib.util
 
@@ -34,6 +34,6 @@ _module = _run_the_environments_own()
 if importlib.util.find_spec("mlxcomm") is None:
     sys.modules["_mlxcomm_startup"] = _module
     AfterImport("mlx.core", _go_through_mpi)
-elif "_mlxcomm_startup" not in sys.modules:  # It is on PYTHONPATH, where Python reads no mlxcomm.pth.
+elif "_mlxcomm_startup" not in sys.modules:  # Python reads no mlxcomm.pth from PYTHONPATH.
     sys.modules["_mlxcomm_startup"] = _module
     start()

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries{50};
 constexpr std::chrono::milliseconds kAfterRefusal{5000};
-constexpr std::chrono::milliseconds kBetweenLooksAtTheEnd{50};
+constexpr std::chrono::milliseconds kBetweenOutcomePolls{50};
 constexpr std::uint64_t kDialTimeoutNs = 500'000'000;  // A private daemon may be starting.
 
 }  // namespace
@@ -30,7 +30,7 @@ void JobWatch::Turn(Clock::time_point now) {
   if (session_ != nullptr && session_->has_ended()) session_.reset();
   if (session_ != nullptr || now < try_at_) return;
   const Failure failure = LauncherSession::Open(socket_path_, kDialTimeoutNs, session_);
-  // One that refuses does so again; one that does not answer must not hold up the ranks' output.
+  // A daemon that refuses will refuse again; one that does not answer must not delay the ranks' output.
   const bool is_refused = !failure.ok() && failure.code != FailureCode::kUnavailable;
   const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now);
   try_at_ = Clock::now() + (is_refused ? kAfterRefusal : std::max(kBetweenTries, taken));
@@ -44,7 +44,7 @@ bool JobWatch::Ask(v1::StatusReply& status) {
   return session_->FetchStatus(status, static_cast<std::uint64_t>(kTimeout.count())).ok();
 }
 
-// A private daemon may have come and gone between two looks; each start writes a new log.
+// A private daemon may have run between two polls; each start writes a new log.
 bool JobWatch::DaemonWasStarted() const {
   struct stat facts{};
   const std::string log = queue::PrivateLogFile(queue::PrivateSocketPath());
@@ -78,7 +78,7 @@ v1::LaunchOutcome JobWatch::Outcome() {
     }
     outcome.set_joined(outcome.joined() || joined_);
     if (!running || Clock::now() >= until) return outcome;
-    std::this_thread::sleep_for(kBetweenLooksAtTheEnd);  // Until it sees that they ended.
+    std::this_thread::sleep_for(kBetweenOutcomePolls);
   }
 }
 

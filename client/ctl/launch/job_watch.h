@@ -1,9 +1,9 @@
-// How the job of a host's ranks goes, as the daemon there reports it. Ranks may start a private daemon,
-// which would end with the last of them and take along why they failed: a session that stays holds it.
+// Asks the daemon about the job of a host's ranks. A private daemon would end with the last rank, and with
+// it the reason of a failure, so a session keeps it running until Outcome has read it.
 //
-//   Turn() ─no daemon yet: tries again─▶ session ─ranks have ended─▶ Outcome() ─▶ the daemon may end
+//   Turn() ─no daemon yet: retries─▶ session ─ranks have ended─▶ Outcome() ─▶ the daemon may end
 //
-// Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, the questions for 3 s. Memory: one answer.
+// Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, other calls for 3 s. Memory: one answer.
 #pragma once
 
 #include <ctime>
@@ -20,13 +20,13 @@ class JobWatch {
  public:
   static constexpr std::chrono::milliseconds kPatience{1000};
 
-  // `socket_path` empty: as every client finds it.
+  // `socket_path` empty: the default.
   void Begin(std::string job, std::string socket_path);
   void Turn(Clock::time_point now);
 
-  // Which of these ranks have not joined the job yet, as far as is known.
+  // Returns those of the ranks that have not joined the job yet.
   std::vector<unsigned> NotJoined(const std::vector<unsigned>& ranks);
-  // After the ranks have ended: asks until the daemon has noticed, too.
+  // After the ranks have ended: polls until the daemon has noticed.
   v1::LaunchOutcome Outcome();
 
  private:
@@ -38,7 +38,7 @@ class JobWatch {
   Clock::time_point begun_;
   Clock::time_point try_at_;
   std::time_t begun_unix_ = 0;
-  bool joined_ = false;  // It was seen to run.
+  bool joined_ = false;  // A rank has.
   std::unique_ptr<LauncherSession> session_;
 };
 

@@ -1,4 +1,4 @@
-// mlxcommctl launch: the ranks of a job on this machine and on others, as one program.
+// mlxcommctl launch runs the ranks of a job, on this machine and on others, as one program.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -42,8 +42,8 @@ namespace {
 constexpr unsigned kTriesMax = 1000;
 constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
 
-// Locks the name in the folder of the private daemon's socket, which only this user can write. Not
-// valid: another launch holds the name, or the folder is missing.
+// Locks the name in the private daemon's folder, which only this user can write to. Not valid: another
+// launch holds the name, or the folder is missing.
 FileDescriptor Hold(const std::string& folder, const std::string& name) {
   FileDescriptor file(::open((folder + "/launch-" + name + ".lock").c_str(),
                              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -52,8 +52,7 @@ FileDescriptor Hold(const std::string& folder, const std::string& name) {
 }
 
 std::string RandomSuffix() {
-  constexpr std::string_view kLetters =
-      "abcdefghijkmnpqrstuvwxyz23456789";  // None looks like another.
+  constexpr std::string_view kLetters = "abcdefghijkmnpqrstuvwxyz23456789";  // No look-alikes.
   std::random_device random;
   std::string suffix;
   for (int i = 0; i < 4; ++i) suffix += kLetters[random() % kLetters.size()];
@@ -67,16 +66,14 @@ bool IsOwn(const std::string& folder) {
          facts.st_uid == ::geteuid();
 }
 
-// The name of a launch's job: short, and no other launch's of this user.
+// A short name for the job, which no other launch of this user has. The object holds the name.
 //
-//   one node        "train" ─held by another launch on this machine, or in use─▶ "train-2" ─▶ ...
+//   one node        "train"; if another launch on this machine holds it, or a job has it: "train-2", ...
 //   several nodes   "train-k3f9": another machine may launch the same script at the same moment
-//
-// The name is held for as long as this lives.
 class JobName {
  public:
-  // `base` as JobNameOf makes it; `status` is of the daemon, without nodes where there is none. `has_others`:
-  // some ranks are on other hosts.
+  // `base` is from JobNameOf; `status` has no nodes if no daemon answers. `has_others`: some ranks are on
+  // other hosts.
   static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
     JobName name;
     if (has_others || status.nodes_size() > 1) {
@@ -103,7 +100,7 @@ class JobName {
   FileDescriptor held_;
 };
 
-// Why a name that the user gives is refused; empty: it is not.
+// Why a name from the user is refused; empty: it is valid.
 std::string WhyNoJobName(const std::string& name) {
   if (!name.empty() && name.size() <= kNameBytesMax && IsPlainText(name) &&
       name.find('/') == std::string::npos) {
@@ -132,8 +129,8 @@ Failure CopyFailure(const std::string& host, const absl::StatusOr<ProgramOutput>
           absl::StrCat("cannot copy to ", host, ": ", why, " (rsync is needed on both hosts)")};
 }
 
-// The folder that --copy copies for this command, an absolute path. INVALID_ARGUMENT: there is no
-// script here, or its folder is too much to copy.
+// Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: there is no script here, or its
+// folder has too much to copy.
 Failure FolderToCopy(const std::vector<std::string>& command, const std::string& directory,
                      std::string& folder) {
   const std::string script = ScriptOf(command);
@@ -155,9 +152,8 @@ Failure FolderToCopy(const std::vector<std::string>& command, const std::string&
   return {};
 }
 
-// Copies `folder` to the same path on `host` with rsync, over `ssh`; nothing is deleted there. The folder
-// stands in what runs there, because releases of rsync quote a path of the destination
-// differently.
+// Copies `folder` to the same path on `host`, deleting nothing there. --rsync-path names the folder, because
+// releases of rsync quote a destination path differently.
 Failure CopyFolder(const std::string& folder, const std::string& host, const std::string& ssh) {
   std::string shell;
   for (const std::string& word : SshCommand(ssh)) shell += (shell.empty() ? "" : " ") + word;
@@ -170,15 +166,15 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
                  {.timeout_ns = kCopyTimeoutNs, .with_errors = true, .until_exit = true}));
 }
 
-// The number of hosts with ranks: a private daemon cannot reach another (client/lib).
+// The number of hosts with ranks. With several, ranks use no private daemon, because it cannot reach others.
 constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";
 constexpr char kSocketVariable[] = "MLXCOMM_SOCKET";
 
-// The environment of all ranks; where a variable stands twice, the later one counts.
+// If the environment has a variable twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
-  // What makes Python programs show their output at once, go through a set in the same order on all ranks,
-  // and use the daemon whatever backend they name; the user's own settings win.
+  // Python programs then print at once, iterate over sets in the same order on all ranks, and use the daemon
+  // whatever backend they name. The user's own settings win.
   for (const auto& [name, usual] :
        {std::pair("PYTHONUNBUFFERED", "1"), std::pair("PYTHONHASHSEED", "0"),
         std::pair("MLXCOMM_INSTALL", "all")}) {
@@ -190,7 +186,7 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
     command.environment.emplace_back("COLUMNS", std::to_string(terminal.ws_col));
     command.environment.emplace_back("LINES", std::to_string(terminal.ws_row));
   }
-  // The daemon that it names is meant on other hosts, too.
+  // It applies to other hosts as well.
   if (const char* const socket = std::getenv(kSocketVariable); socket != nullptr)
     command.environment.emplace_back(kSocketVariable, socket);
   Failure failure = ReadEnvironment(options.hostfile + ": envs", file.envs, BareName::kEmpty,
@@ -208,7 +204,7 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
   return {};
 }
 
-// Other hosts try the current directory, as with mlx.launch, and do without if it is missing.
+// Other hosts use the current directory, as with mlx.launch, if they have it.
 RankCommand ForOtherHosts(RankCommand command) {
   std::array<char, 4096> here;
   if (command.directory.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr)
@@ -218,8 +214,8 @@ RankCommand ForOtherHosts(RankCommand command) {
   return command;
 }
 
-// The user's environment and --env win over what is found beside this program: the MPI library, and
-// the Python of a script for which none was named. mlxcommctl is this one, as on other hosts.
+// Adds what is found beside this program, the MPI library and a Python, unless the user named others.
+// "mlxcommctl" is this program, as on other hosts.
 RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
                         const std::string& own_path) {
   std::vector<std::pair<std::string, std::string>> environment;
@@ -233,14 +229,14 @@ RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
   return command;
 }
 
-// Of the ranks of one host, those that get the input.
+// The ranks of a host that get the input.
 std::vector<unsigned> ReadersOf(const PlacedRanks& placed, const std::string& input) {
   if (input == "all") return placed.ranks;
   const bool has_0 = std::ranges::find(placed.ranks, 0u) != placed.ranks.end();
   return has_0 && input == "0" ? std::vector<unsigned>{0} : std::vector<unsigned>{};
 }
 
-// Ranks of one Mac compute on the same GPU, which people who list a host twice do not expect.
+// Warns if a host is listed twice, because the user may not expect its ranks to share a GPU.
 void NoteSharedHosts(const std::vector<PlacedRanks>& placement) {
   for (const PlacedRanks& placed : placement) {
     if (placed.ranks.size() < 2) continue;
@@ -275,7 +271,7 @@ Failure CheckOptions(const LaunchOptions& options) {
   if (options.command.empty())
     return Invalid("launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py");
   if (options.ssh.find_first_not_of(" \t\n") == std::string::npos)
-    return Invalid("--ssh: expected how ssh is called, got nothing");
+    return Invalid("--ssh: expected a command, got nothing");
   return {};
 }
 
@@ -287,7 +283,7 @@ void AddPlaces(CLI::App& launch, LaunchOptions& options) {
       ->check(CLI::Validator(
           [](const std::string& text) {
             return text == "p"
-                       ? std::string("write -n 2 (ranks on each host) or -N 2 (in all), not -np 2")
+                       ? std::string("use -n 2 (ranks on each host) or -N 2 (in all), not -np 2")
                        : std::string();
           },
           ""))
@@ -300,7 +296,7 @@ void AddPlaces(CLI::App& launch, LaunchOptions& options) {
           .add_option("--hosts", options.hosts,
                       "Hosts, reached by ssh: mac-1,mac-2 or mac-[1-4] (this one)")
           ->type_name("HOSTS")
-          ->check(NotEmpty("hosts; leave --hosts out for this machine alone"));
+          ->check(NotEmpty("hosts; omit --hosts for this machine only"));
   CLI::Option* const hostfile = launch
                                     .add_option("--hostfile", options.hostfile,
                                                 "Hosts from a file, in the form of MLX or MPI")
@@ -341,7 +337,7 @@ int RunLaunch(const LaunchOptions& options) {
   const bool has_ranks_here = std::ranges::any_of(placement, is_here);
   const bool has_others = !std::ranges::all_of(placement, is_here);
   constexpr std::uint64_t kPatienceNs = 1'000'000'000;
-  v1::StatusReply status;  // Empty if no daemon answers; the ranks report that.
+  v1::StatusReply status;  // Empty if no daemon answers, which the ranks report.
   static_cast<void>(FetchStatus(ValueOf(command, kSocketVariable), status, kPatienceNs));
   if (has_ranks_here) {
     if (const std::string why = WhyNoRanksHere(status); !why.empty()) return Fail(kExitFailed, why);
@@ -393,7 +389,7 @@ int RunLaunch(const LaunchOptions& options) {
   }
   const int code = run.Run();
   if (code == 0 || !options.reports_failure || run.has_printed()) return code;
-  return Fail(code, "a rank failed, and has said why on standard error");
+  return Fail(code, "a rank failed; see standard error");
 }
 
 Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
@@ -433,29 +429,28 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   launch.add_option("command", options->command, "-- PROGRAM [ARGUMENT...], or a Python script");
   launch.positionals_at_end();
   launch.footer(
-      R"(Another host needs sshd, a key that needs no typing, and the same release of mlxcommctl;
-nothing is started before all hosts have answered and have found the program and the
-script. On other hosts mlxcommctl's folder is first in PATH. `launch train.py` runs a script
-with the Python of mlxcomm's environment.
+      R"(Another host needs sshd, ssh without prompts, and the same release of mlxcommctl. No rank
+starts before all hosts have answered and found the program and the script. On other hosts
+mlxcommctl's folder is first in PATH. `launch train.py` runs a script with the Python of
+mlxcomm's environment.
 
-Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables that are given, and
-unless they are set MLXCOMM_INSTALL=all (Python programs go through the daemon whatever
-backend they name), PYTHONUNBUFFERED=1, PYTHONHASHSEED=0 (a set has the same order on all
-ranks), and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed beside mlxcommctl. A Python that
-has MLX and not mlxcomm uses MLX's MPI backend, whatever the program names. MLXCOMM_HOSTS
-is the number of hosts: with several and no mlxcommd, ranks fail at once. Variables of
-another launch of MLX are removed.
+Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables of --env. Unless they
+are set, it also gets MLXCOMM_INSTALL=all (Python programs use the daemon whatever backend
+they name), PYTHONUNBUFFERED=1, PYTHONHASHSEED=0 (a set has the same order on all ranks),
+and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed beside mlxcommctl. A Python with MLX but
+without mlxcomm uses MLX's MPI backend, whatever the program names. MLXCOMM_HOSTS is the
+number of hosts: with several and no mlxcommd, ranks fail at once. Variables of MLX's own
+launcher are removed.
 
-Output is shown line by line behind its rank, a host's own words behind the host. Input
-goes to every rank, unless --stdin says otherwise; a rank other than 0 that reads none of
-it for 60 s gets no more.
+Each line of output has its rank as a prefix, and a host's own messages have the host. All
+ranks get standard input (see --stdin); a rank other than 0 that reads none of it for 60 s
+gets no more.
 
-When a rank fails, the others have --grace to see their error and end by themselves; then
-they get SIGTERM, and after 5 s SIGKILL, with all that they started. With --keep-going they
-go on: mlxcomm.shrink makes a group of those that are left. At the end one summary says
-which rank failed first, how, and what mlxcommd reported; its exit code is launch's, 128 +
-the number for a signal. Ctrl-C, a lost connection and the end of launch end all ranks at
-once. Each rank ends with its host's agent.)");
+After a rank fails, the others have --grace to report their error and exit; then they and
+their children get SIGTERM, and after 5 s SIGKILL. With --keep-going they continue, and
+mlxcomm.shrink forms a group of those that are left. A summary shows which rank failed
+first, how, and what mlxcommd reported. launch exits with that rank's code, or 128 plus its
+signal. Ctrl-C, a lost connection and the end of launch end all ranks.)");
   return [options] { return RunLaunch(*options); };
 }
 

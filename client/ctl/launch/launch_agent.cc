@@ -1,6 +1,6 @@
-// mlxcommctl launch-agent: ssh starts it on another host for `launch`. Frames come in by standard
-// input and go out by standard output (launch.proto). It lives as long as the connection: when that
-// ends, for any reason, so do the ranks with all that they have started.
+// mlxcommctl launch-agent, which `launch` starts on another host by ssh. It reads frames from standard input
+// and writes them to standard output (launch.proto). When the connection ends, so do the ranks and their
+// children.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Beyond it, the ranks' output waits in their pipes.
+// Beyond this, the ranks' output waits in their pipes.
 constexpr std::size_t kUnsentBytesMax = std::size_t{1} << 20;
 constexpr auto kLastFramesPatience = std::chrono::seconds(5);
 
@@ -90,7 +90,7 @@ class Agent : public RankListener {
     if (connected_) waited.push_back({STDIN_FILENO, POLLIN, 0});
     if (connected_ && writer_.pending() > 0) waited.push_back({STDOUT_FILENO, POLLOUT, 0});
     if (ranks_) ranks_->AddTo(waited);
-    // Short, because the end of a child that has closed its pipes wakes nothing.
+    // Short, because nothing signals the end of a child that has closed its pipes.
     ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
   }
   void Write() {
@@ -103,21 +103,21 @@ class Agent : public RankListener {
     if (!reader_.error().empty()) Refuse(reader_.error());
     if (!open) Lose();
   }
-  // The connection to launch has gone.
+  // Ends the ranks, because launch is gone.
   void Lose() {
     connected_ = false;
     if (ranks_ && !std::exchange(ending_, true)) ranks_->End(SIGTERM);
   }
   void Refuse(const std::string& what) {
     std::fprintf(stderr,
-                 "mlxcommctl: launch-agent: %s: it is for `mlxcommctl launch --hosts` alone\n",
+                 "mlxcommctl: launch-agent: %s: only `mlxcommctl launch --hosts` may run it\n",
                  what.c_str());
     failed_ = true;
     Lose();
   }
   void Take(const v1::LaunchFrame& frame) {
     if (frame.what_case() == v1::LaunchFrame::kBegin && !ranks_) return Begin(frame.begin());
-    if (!ranks_) return Refuse("what came first is no beginning");
+    if (!ranks_) return Refuse("the first frame is not a beginning");
     if (frame.what_case() == v1::LaunchFrame::kStart && !started_) {
       started_ = true;
       return ranks_->Begin();
@@ -131,11 +131,11 @@ class Agent : public RankListener {
           signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
       return ranks_->End(known ? signal : SIGTERM);
     }
-    Refuse("a frame came that it does not know");
+    Refuse("unknown frame");
   }
   void Begin(const v1::LaunchBegin& begin) {
     if (begin.command_size() == 0 || begin.ranks_size() == 0)
-      return Refuse("a beginning without ranks came");
+      return Refuse("a beginning without ranks");
     RankCommand command;
     command.command.assign(begin.command().begin(), begin.command().end());
     AddMpiLibrary(own_path_, command.environment);

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 4;
 constexpr std::size_t kNoiseBytesMax = 256 * 1024;
 constexpr int kReadsMax = 16;
+constexpr char kEndlessNoise[] = "its shell printed more than 256 KiB before mlxcommctl started";
 
 }  // namespace
 
@@ -40,17 +41,17 @@ bool FrameReader::TakeNoise(std::string& line) {
   if (begun_ || !error_.empty()) return false;
   const std::size_t end = bytes_.find('\n', taken_);
   if (end == std::string::npos) {
-    if (left() > kNoiseBytesMax) error_ = "its shell prints without an end";
+    if (left() > kNoiseBytesMax) error_ = kEndlessNoise;
     return false;
   }
   line = bytes_.substr(taken_, end + 1 - taken_);
   taken_ = end + 1;
-  // Output of a shell without a line end may stand before it.
+  // The shell's last output may lack a line end.
   begun_ = line.ends_with(kFramesBegin);
   if (begun_) line.resize(line.size() - kFramesBegin.size());
   if (line.ends_with('\n')) line.pop_back();
   noise_bytes_ += line.size();
-  if (noise_bytes_ > kNoiseBytesMax) error_ = "its shell prints without an end";
+  if (noise_bytes_ > kNoiseBytesMax) error_ = kEndlessNoise;
   return !line.empty() || !begun_;
 }
 
@@ -61,12 +62,13 @@ bool FrameReader::Take(v1::LaunchFrame& frame) {
     length = length << 8 | static_cast<unsigned char>(bytes_[taken_ + i]);
   }
   if (length > kLaunchFrameBytesMax) {
-    error_ = "a frame of " + std::to_string(length) + " bytes came";
+    error_ = "a frame of " + std::to_string(length) + " bytes, expected at most " +
+             std::to_string(kLaunchFrameBytesMax);
     return false;
   }
   if (left() < kHeaderBytes + length) return false;
   if (!frame.ParseFromArray(bytes_.data() + taken_ + kHeaderBytes, static_cast<int>(length))) {
-    error_ = "what came is no frame";
+    error_ = "an invalid frame";
     return false;
   }
   taken_ += kHeaderBytes + length;

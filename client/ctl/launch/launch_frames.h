@@ -1,10 +1,10 @@
-// LaunchFrames (launch.proto) over a pair of pipes to or from ssh, without waiting.
+// Non-blocking LaunchFrames (launch.proto) over pipes to and from ssh.
 //
-// A reader first looks for kFramesBegin, because the user's shell may print something when it
-// starts. A frame that is too long or is no message ends the reading for good.
+// A reader first looks for kFramesBegin, because the user's shell may print something when it starts. After
+// a frame that is too long or invalid it reads no more.
 //
-// Owner: ssh_host, launch_agent. Thread: main. Memory: a frame that is not complete, and output
-// that waits to be written; callers that add to it check pending().
+// Owner: ssh_host, launch_agent. Thread: main. Memory: an incomplete frame, and unwritten output, which
+// callers bound by pending().
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,20 @@ namespace mlxcomm::ctl {
 
 inline constexpr std::string_view kFramesBegin = "mlxcommctl launch, frames 1\n";
 inline constexpr std::size_t kLaunchFrameBytesMax = std::size_t{1} << 20;
-// At most this much of a stream is put into one frame, and at most this much input is under way.
-inline constexpr std::size_t kLaunchPieceBytes = 32 * 1024;
-inline constexpr std::size_t kLaunchInputBytesMax = 256 * 1024;
+inline constexpr std::size_t kLaunchChunkBytes = 32 * 1024;      // Of a stream, in one frame.
+inline constexpr std::size_t kLaunchInputBytesMax = 256 * 1024;  // Sent and not yet read by ranks.
 
 class FrameReader {
  public:
-  // `noise_first`: text comes before the first frame; TakeNoise returns each line of it once.
+  // `noise_first`: text may come before the first frame; TakeNoise returns its lines.
   explicit FrameReader(bool noise_first) : begun_(!noise_first) {}
 
-  // Reads what is available. False: the end, or an error.
+  // Reads what is available. False: end of file, or an error.
   bool ReadFrom(int descriptor);
   void Add(std::string_view bytes);
   bool Take(v1::LaunchFrame& frame);
   bool TakeNoise(std::string& line);
-  // Why nothing can be parsed any more; empty: all is well.
+  // Why it has stopped parsing; empty: it has not.
   const std::string& error() const { return error_; }
 
  private:
@@ -39,7 +38,7 @@ class FrameReader {
 
   bool begun_;
   std::string bytes_;
-  std::size_t taken_ = 0;  // Of them; dropped when more come.
+  std::size_t taken_ = 0;  // Parsed; dropped when more arrive.
   std::size_t noise_bytes_ = 0;
   std::string error_;
 };
@@ -48,7 +47,7 @@ class FrameWriter {
  public:
   void Begin() { bytes_.append(kFramesBegin); }
   void Add(const v1::LaunchFrame& frame);
-  // False: the reader has gone.
+  // False: the reader is gone.
   bool WriteTo(int descriptor);
   std::size_t pending() const { return bytes_.size(); }
 

@@ -18,7 +18,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Other nodes choose their names: "root@elsewhere" must not lead us to another host.
+// Other nodes choose their names: "root@elsewhere" must not lead to another host.
 bool IsNodesHost(const std::string& name) {
   return IsHostName(name) && name.find('@') == std::string::npos;
 }
@@ -30,7 +30,7 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
   if (options.nodes == "all") {
     for (const v1::NodeStatus& node : status.nodes())
       wanted.hosts.emplace_back().name = node.name();
-    // As status lists them after this node, so that each node numbers them alike.
+    // Sorted, so that ranks get the same numbers whichever node launches.
     std::ranges::sort(wanted.hosts, {}, &HostEntry::name);
   } else if (Failure failure = ParseHostList("--nodes", options.nodes, wanted); !failure.ok()) {
     return failure;
@@ -44,18 +44,17 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
     }
     if (found->state() != "up") {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
-                     ": bring it back (mlxcommctl status), or name those that are to take part");
+                     ": bring it back (mlxcommctl status), or name the nodes to use");
     }
     if (const std::string name = SharedName(one.name, found->id()); !name.empty()) {
       return Invalid(
           "--nodes: several nodes are called " + MakePrintable(name) +
-          ", and ssh cannot distinguish them: "
-          "give each its own name (mlxcommctl doctor says how), or name hosts (--hosts)");
+          ", so ssh cannot distinguish them: give each its own name (mlxcommctl doctor shows how), "
+          "or name hosts (--hosts)");
     }
     if (!IsNodesHost(one.name)) {
       return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
     }
-    // A node's name is its host's name for ssh; this node needs none.
     HostEntry& entry = file.hosts.emplace_back();
     entry.name = one.name == status.node() ? "localhost" : one.name;
     entry.slots = one.slots;
@@ -81,7 +80,7 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     names.insert(node.name());
     for (const v1::LinkStatus& link : node.links()) {
-      // For a node that was never linked only the configured address is known.
+      // Of a node that was never linked, only the configured address is known.
       if (!link.peer_id().empty()) names.insert(link.peer());
     }
   }
@@ -119,7 +118,7 @@ Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
                    std::to_string(size));
   }
   if (size < options.total) {
-    return Invalid("--total: the hosts have places for " + std::to_string(size) + " ranks, not " +
+    return Invalid("--total: the hosts have room for " + std::to_string(size) + " ranks, not " +
                    std::to_string(options.total) + ": raise -n, or the file's slots");
   }
   return {};
@@ -127,7 +126,7 @@ Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
 
 std::string WhyNoRanksHere(const v1::StatusReply& status) {
   const v1::NodeStatus& own = OwnNode(status);
-  // One without jobs is about to end, as a private one does with its last client.
+  // Without jobs it is about to end, like a private daemon with its last client.
   if (own.drain().jobs() == 0) return {};
   return "mlxcommd on " + own.name() + " is draining, " + DrainText(own.drain()) +
          ": it takes no new jobs until it is started again; nothing was started";

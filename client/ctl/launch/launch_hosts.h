@@ -1,4 +1,4 @@
-// The hosts on which `launch` starts ranks, and what it uses of a hostfile.
+// Chooses the hosts of `launch`, places its ranks, and reads the ranks' variables.
 #pragma once
 
 #include <string>
@@ -12,33 +12,30 @@
 
 namespace mlxcomm::ctl {
 
-// --hosts, --hostfile, --nodes, or this machine. Nodes are those of the cluster that this node's
-// daemon knows; UNAVAILABLE: no daemon.
+// From --hosts, --hostfile, --nodes, or this machine. UNAVAILABLE: --nodes needs a daemon, and none answers.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
-// The arguments for ssh to the other nodes that the daemon knows, lost ones as well; and,
-// printable, the nodes whose names cannot be used. Other nodes choose their names.
+// The other nodes that the daemon knows, including lost ones, as arguments for ssh.
 struct NodeHosts {
   std::vector<std::string> hosts;
-  std::vector<std::string> nameless;
+  std::vector<std::string>
+      nameless;  // Their names, which nodes choose, are not host names; printable.
 };
 NodeHosts HostsOfNodes(const v1::StatusReply& status);
 
-// As PlaceRanks, with --total: where neither -n nor a hostfile says how many ranks a host gets,
-// they are spread evenly. INVALID_ARGUMENT: there are none, or too many, or not as many as --total.
+// PlaceRanks with --total, which spreads the ranks evenly unless -n or a hostfile gives their number.
+// INVALID_ARGUMENT: no ranks, too many, or fewer than --total.
 Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
                     std::vector<PlacedRanks>& placement);
 
-// One line, where the daemon that ranks on this host would use drains: it takes no new jobs. Empty:
-// it does not, or there is none.
+// A line, if the daemon of this host is draining; else empty.
 std::string WhyNoRanksHere(const v1::StatusReply& status);
 
-// This machine's; empty: it has none.
-std::string OwnHostName();
+std::string OwnHostName();  // Empty: none.
 
-// "NAME=VALUE"s, as in `mlx.launch --env`; "NAME": its value in this process, as with mpirun -x.
-// `bare`: what a name without a value means.
+// How to read a NAME without a value: as in this process, like mpirun -x, or empty, like mlx.launch.
 enum class BareName { kAsHere, kEmpty };
+// Reads "NAME=VALUE" or "NAME".
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
                         BareName bare,
                         std::vector<std::pair<std::string, std::string>>& environment);

@@ -18,11 +18,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Written by the handler, read by the loop below.
+// Set by the signal handler.
 volatile sig_atomic_t g_signal = 0;
 
-// In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); a
-// terminal that is not its own has no foreground.
+// Reading from the terminal's background would stop this process (SIGTTIN). A terminal that is not ours has
+// no foreground group.
 bool MayRead() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
   return ::isatty(STDIN_FILENO) == 0 || foreground < 0 || foreground == ::getpgrp();
@@ -39,7 +39,7 @@ void HandleLaunchSignals() {
     action.sa_handler = [](int number) { g_signal = number; };
     ::sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGPIPE, SIG_IGN);  // The failing write notices it: then all ranks end.
+  std::signal(SIGPIPE, SIG_IGN);  // The write fails instead, and all ranks end.
 }
 
 LaunchRun::LaunchRun(Settings settings)
@@ -99,7 +99,7 @@ void LaunchRun::OnEnded(const v1::LaunchEnded& end) {
   FailWith(CodeOfEnd(end));
   const bool is_last = fates_.size() >= settings_.size;
   if (settings_.keep_going) {
-    if (!is_last) Say(DescribeEnd(fate) + "; the others go on");
+    if (!is_last) Say(DescribeEnd(fate) + "; the others continue");
     return;
   }
   end_at_ = Clock::now() + settings_.grace;
@@ -164,14 +164,14 @@ void LaunchRun::Wait() {
   if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
   for (const auto& host : hosts_) host->AddTo(waited);
   lines_.AddTo(waited);
-  // Short, because the end of a child that has closed its pipes wakes nothing.
+  // Short, because nothing signals the end of a child that has closed its pipes.
   ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
   if (takes_input && waited[0].revents != 0) PassInput();
 }
 
 void LaunchRun::Write() {
   if (lines_.Write()) return;
-  FailWith(128 + SIGPIPE);  // As for a program that writes to a closed pipe.
+  FailWith(128 + SIGPIPE);
   EndAllOnce();
 }
 
@@ -186,7 +186,7 @@ void LaunchRun::ShowTheRest() {
 }
 
 void LaunchRun::PassInput() {
-  std::array<char, kLaunchPieceBytes> bytes;
+  std::array<char, kLaunchChunkBytes> bytes;
   const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) {
@@ -224,7 +224,7 @@ void LaunchRun::EndAll(int signal) {
   for (const auto& host : hosts_) host->End(signal);
 }
 
-// A signal, or a host that was lost, explains itself; else the ranks' ends do.
+// A signal or a lost host has already been reported.
 void LaunchRun::Summarise() {
   if (!rank_failed_first_) return exit_code_ == 0 && begun_ ? ReportThatNoneJoined() : void();
   if (const RankFate* const first = FirstFailure(fates_, outcome_); first != nullptr) {
@@ -233,8 +233,8 @@ void LaunchRun::Summarise() {
   for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
 }
 
-// A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as often as
-// there are ranks. With mlxcomm it cannot: such a program wants no group, nor need `launch -- hostname`.
+// Each rank trained alone if its Python lacks mlxcomm, or ran for kJoinPatience without joining. A Python
+// with mlxcomm, or `launch -- hostname`, just did not ask for a group.
 void LaunchRun::ReportThatNoneJoined() {
   const std::string& why_alone = outcome_.why_alone();
   if (settings_.size < 2 || outcome_.joined()) return;

@@ -4,8 +4,6 @@
 //   hosts ready ─▶ running ─a rank fails─▶ grace ─▶ SIGTERM ─kRankPatience─▶ SIGKILL ─▶ summary
 //                                  └─ keep_going: the others run to their end ─▶ summary
 //
-// Ranks begin when every host has answered, so that a host that cannot be reached costs the others nothing.
-//
 // Owner: RunLaunch. Thread: main. Memory: rank_lines.h, and how each rank ended.
 #pragma once
 
@@ -31,18 +29,18 @@ class LaunchRun : public RankListener {
     bool prefix = true;
     bool verbose = false;
     bool keep_going = false;
-    bool is_python = false;  // What the ranks run: it is to join the job.
+    bool is_python = false;  // The ranks run Python, and should join the job.
     std::chrono::nanoseconds grace{};
   };
 
   explicit LaunchRun(Settings settings);
 
-  // `name` is empty where there is one host. `gets_input`: this process's input goes to it.
+  // `name` is empty if there is only one host. `gets_input`: it gets this process's input.
   void Add(std::unique_ptr<RankHost> host, const std::string& name,
            const std::vector<unsigned>& ranks, bool gets_input);
-  // The exit code.
+  // Returns the exit code.
   int Run();
-  // A rank has, on standard output.
+  // Returns whether a rank printed on standard output.
   bool has_printed() const { return has_printed_; }
 
   void OnOutput(unsigned rank, int stream, std::string_view bytes) override;
@@ -56,14 +54,14 @@ class LaunchRun : public RankListener {
  private:
   struct Reader {
     RankHost* host;
-    std::size_t under_way = 0;  // Given, and not yet taken by its ranks.
+    std::size_t under_way = 0;  // Bytes sent and not yet read by its ranks.
   };
 
-  // Waits for every host, so that all hosts that cannot be reached are reported together.
+  // Waits for every host, so that all unreachable ones are reported together, before any rank starts.
   void BeginIfReady();
   void Wait();
   void Write();
-  // Until it has been read, however slowly, or a signal comes.
+  // Writes until the reader has all output, or a signal comes.
   void ShowTheRest();
   void PassInput();
   void Forward();
@@ -79,12 +77,12 @@ class LaunchRun : public RankListener {
   const bool shows_prompts_;
   std::vector<std::unique_ptr<RankHost>> hosts_;
   std::vector<std::string> host_of_;  // By rank.
-  std::vector<Reader> readers_;       // For our input, where no rank has it itself.
+  std::vector<Reader> readers_;       // Unless a rank inherits our input.
   std::vector<RankFate> fates_;
-  v1::LaunchOutcome outcome_;  // The outcome of all hosts together.
+  v1::LaunchOutcome outcome_;  // Merged from all hosts.
   bool heard_outcome_ = false;
-  bool job_failed_ = false;         // A rank has failed by itself.
-  bool rank_failed_first_ = false;  // Before anything else made the job fail.
+  bool job_failed_ = false;         // A rank has failed.
+  bool rank_failed_first_ = false;  // Nothing else made the job fail before.
   bool reported_not_joined_ = false;
   int exit_code_ = 0;
   bool has_printed_ = false;
@@ -93,7 +91,7 @@ class LaunchRun : public RankListener {
   std::optional<Clock::time_point> end_at_;  // When the grace is over.
 };
 
-// So that Run sees them. Signals that nohup, or a shell with `&`, has us ignore stay ignored.
+// Run then forwards signals, except those that nohup or a shell's `&` made us ignore.
 void HandleLaunchSignals();
 
 }  // namespace mlxcomm::ctl

@@ -23,11 +23,10 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// How often one rank may be read in a turn: it must not starve the others.
-constexpr int kReadsMax = 16;
+constexpr int kReadsMax = 16;  // Per rank and turn, so that one cannot starve the others.
 
-// For a Python that has MLX and not mlxcomm: a `sitecustomize` by which each of MLX's backends is its MPI
-// backend, first on PYTHONPATH. Without it init(backend="ring") gave each rank a group of one.
+// Puts a `sitecustomize` first on PYTHONPATH: a Python with MLX but without mlxcomm then uses MLX's MPI
+// backend, instead of giving each rank a group of one.
 std::string AddPythonFolder(RankCommand& command) {
   const std::string wanted = ValueForRanks(command, "MLXCOMM_INSTALL");
   const bool is_wanted = !wanted.empty() && wanted != "0" && wanted != "none";
@@ -35,7 +34,7 @@ std::string AddPythonFolder(RankCommand& command) {
   std::error_code failure;
   std::string folder =
       (std::filesystem::temp_directory_path(failure) / "mlxcomm-python-XXXXXX").string();
-  if (failure || ::mkdtemp(folder.data()) == nullptr) return {};  // The ranks go on without.
+  if (failure || ::mkdtemp(folder.data()) == nullptr) return {};
   std::ofstream(folder + "/sitecustomize.py") << kPythonStartup << kForeignPython;
   const std::string others = ValueForRanks(command, "PYTHONPATH");
   command.environment.emplace_back("PYTHONPATH", others.empty() ? folder : folder + ":" + others);
@@ -64,8 +63,7 @@ void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
   own_path_ = std::move(own_path);
 }
 
-// No rank has a terminal itself: the ranks' process groups are in its background, where reading
-// stops a process.
+// No rank inherits a terminal: its process group is in the background, where reading would stop it.
 void LocalRanks::ChooseInput(const Rank& rank, int in) const {
   if (rank.reads && input_ == Input::kGiven) {
     ::dup2(in, STDIN_FILENO);
@@ -73,16 +71,15 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
   }
   if (rank.reads && ::isatty(STDIN_FILENO) == 0) return;
   const int nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing < 0) return;  // Then it has our input.
+  if (nothing < 0) return;
   ::dup2(nothing, STDIN_FILENO);
   ::close(nothing);
 }
 
-// In the child: environment, input, directory, the command.
 void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
   ChooseInput(rank, in);
   ::dup2(error, STDERR_FILENO);
-  // Files of another launch: MLX would use its ring, with ranks that are not ours.
+  // With another launcher's variables, MLX would use its own ring.
   for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR",
                                  "JACCL_RANK", "JACCL_IBV_DEVICES", "JACCL_COORDINATOR"}) {
     ::unsetenv(name);
@@ -123,11 +120,10 @@ bool LocalRanks::Start(Rank& rank) {
 void LocalRanks::Begin() {
   begun_ = true;
   watch_.Begin(ValueOf(command_, "MLXCOMM_JOB"), ValueOf(command_, "MLXCOMM_SOCKET"));
-  // Ranks alone in their job have nobody to join.
   if (ValueOf(command_, "MLX_WORLD_SIZE") != "1") check_joined_at_ = Clock::now() + kJoinPatience;
   if (!keeper_.Start(own_path_)) return StartFailed(ranks_.front());
   for (Rank& rank : ranks_) {
-    if (killing_) return;  // The listener knows of one that cannot be started.
+    if (killing_) return;  // A rank could not be started, and the listener ended the others.
     if (!Start(rank)) StartFailed(rank);
   }
 }
@@ -174,7 +170,7 @@ void LocalRanks::GiveInput(std::string_view bytes) {
   if (bytes.empty()) input_ended_ = true;
   input_given_ += bytes.size();
   for (Rank& rank : ranks_) {
-    // Before the ranks begin there are no pipes yet.
+    // Pipes exist only once the ranks have begun.
     if (rank.reads && (rank.input.valid() || !begun_)) rank.input_left.append(bytes);
   }
   WriteInput();
@@ -186,8 +182,8 @@ void LocalRanks::WriteInput() {
   ReportTaken();
 }
 
-// No more is read until this rank takes some, while another has nothing left; of other hosts that
-// is not known.
+// Returns whether this rank's unread input keeps others from getting more. Whether ranks on other hosts
+// wait for input is unknown.
 bool LocalRanks::HoldsUp(const Rank& rank) const {
   if (rank.input_left.size() < kLaunchInputBytesMax) return false;
   const auto reads = [&](const Rank& other) { return &other != &rank && other.input.valid(); };
@@ -214,8 +210,8 @@ void LocalRanks::WriteInput(Rank& rank) {
       Clock::now() - rank.took_at > kInputPatience) {
     rank.input.Reset();
     listener_.OnOutput(rank.number, 1,
-                       "mlxcommctl: this rank has read none of its input for " +
-                           std::to_string(kInputPatience.count()) + " s: it gets no more of it\n");
+                       "mlxcommctl: this rank has read no input for " +
+                           std::to_string(kInputPatience.count()) + " s and gets no more\n");
   }
   if (!rank.input.valid()) rank.input_left.clear();
   if (rank.input_left.empty()) {
@@ -224,7 +220,7 @@ void LocalRanks::WriteInput(Rank& rank) {
   }
 }
 
-// Input that a rank does not read any more counts as taken: nothing waits for it.
+// Input for a rank that reads no more counts as taken.
 void LocalRanks::ReportTaken() {
   std::size_t left = 0;
   for (const Rank& rank : ranks_) left = std::max(left, rank.input_left.size());
@@ -242,7 +238,7 @@ void LocalRanks::Reap(Rank& rank) {
   }
   if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
   rank.ended = true;
-  // Its output comes before its end; it is no more than a pipe holds.
+  // Report its remaining output, at most what the pipes hold, before its end.
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
   v1::LaunchEnded end;
   end.set_rank(rank.number);
@@ -290,7 +286,7 @@ void LocalRanks::CheckJoined() {
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
 }
 
-// A script may have become a Python by now, which is asked. The ranks' output waits meanwhile.
+// If a rank's script has become a Python by now, asks that. The ranks' output waits meanwhile.
 std::string LocalRanks::WhatTheyLack(const std::vector<unsigned>& ranks) {
   if (IsPython(command_.command[0])) return AskPython(command_, std::chrono::seconds(2)).lacks;
   for (const Rank& rank : ranks_) {
@@ -326,7 +322,7 @@ void LocalRanks::End(int signal) {
   kill_at_ = Clock::now() + kRankPatience;
 }
 
-// The number of an empty group may soon belong to other processes.
+// The number of an empty group may be reused.
 void LocalRanks::SignalAll(int signal) {
   for (const Rank& rank : ranks_) {
     if (rank.group_left) ::kill(-rank.pid, signal);
@@ -335,13 +331,13 @@ void LocalRanks::SignalAll(int signal) {
 
 bool LocalRanks::AnyAlive() const { return std::ranges::any_of(ranks_, &Rank::alive); }
 
-// Bounded, because where orphans are not reaped they stay in their group for ever.
+// Bounded, because orphans that nothing reaps stay in their group for ever.
 bool LocalRanks::LeftBehind() const {
   return killing_ && Clock::now() < kill_at_ + kLastWords &&
          std::ranges::any_of(ranks_, &Rank::group_left);
 }
 
-// Processes that ranks leave behind are not waited for when all went well, and are ended otherwise.
+// Does not wait for the ranks' own children unless the job failed.
 bool LocalRanks::HaveEnded() const {
   const bool any_open = std::ranges::any_of(ranks_, &Rank::open);
   return !AnyAlive() && !LeftBehind() && !(any_open && Clock::now() < last_alive_ + kLastWords);

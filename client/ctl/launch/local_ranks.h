@@ -1,8 +1,8 @@
-// The ranks of a job on this machine: each a process group of its own with pipes for its output,
-// ended together with everything that it has started, by rank_keeper.h at the latest.
+// The ranks of a job on this machine. Each is a process group, which ends as a whole, by rank_keeper.h at the
+// latest.
 //
-// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank
-// that reads, the input that its pipe does not accept yet, which the caller bounds by OnInputTaken.
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank that reads,
+// unread input, which the caller bounds by OnInputTaken.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +21,14 @@ namespace mlxcomm::ctl {
 
 class LocalRanks : public RankHost {
  public:
-  // For the ranks that read: this process's input, or what GiveInput gives. The others have none.
+  // Ranks that read inherit this process's input, or get GiveInput's.
   enum class Input { kInherited, kGiven };
 
   LocalRanks(const std::vector<unsigned>& numbers, Input input,
              const std::vector<unsigned>& readers, RankListener& listener);
   ~LocalRanks() override;
 
-  // Call it before Begin; `own_path` is this program's (rank_keeper.h).
+  // Before Begin. `own_path` is mlxcommctl's (rank_keeper.h).
   void SetCommand(RankCommand command, std::string own_path);
 
   bool ready() const override { return true; }
@@ -48,11 +48,11 @@ class LocalRanks : public RankHost {
     pid_t pid = -1;
     std::array<FileDescriptor, 2> output;  // Standard output and error.
     bool reads = false;
-    FileDescriptor input;  // For GiveInput's bytes; not valid: it takes no more.
+    FileDescriptor input;  // For GiveInput; not valid: it takes no more.
     std::string input_left;
     Clock::time_point took_at;
     bool ended = false;
-    bool group_left = false;  // Its group has processes, perhaps without itself.
+    bool group_left = false;  // Its group still has processes.
 
     bool alive() const { return pid > 0 && !ended; }
     bool open() const { return output[0].valid() || output[1].valid(); }
@@ -77,7 +77,7 @@ class LocalRanks : public RankHost {
   void SignalAll(int signal);
 
   RankCommand command_;
-  std::string python_folder_;  // Removed at the end.
+  std::string python_folder_;  // Temporary.
   std::string own_path_;
   const Input input_;
   RankListener& listener_;
@@ -85,7 +85,7 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   JobWatch watch_;
   Clock::time_point check_joined_at_ = Clock::time_point::max();
-  std::string seen_lacks_;  // What ranks that had not joined lacked, by their processes.
+  std::string seen_lacks_;  // From the processes of ranks that had not joined.
   bool begun_ = false;
   bool reported_ = false;  // The outcome.
   bool hold_ = false;

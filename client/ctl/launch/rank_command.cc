@@ -24,23 +24,23 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::size_t kJobNameBytesMax = 40;
-constexpr std::size_t kProgramsMax = 20'000;  // Of PATH, for a suggestion.
+constexpr std::size_t kProgramsMax = 20'000;  // In PATH, for a suggestion.
 #if defined(__linux__)
 constexpr std::size_t kMapsBytesMax = 4 << 20;
 #else
-constexpr std::uint64_t kLookTimeoutNs = 2'000'000'000;
+constexpr std::uint64_t kListTimeoutNs = 2'000'000'000;
 #endif
 
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 bool IsPythonScript(const std::string& word) { return word.size() > 3 && word.ends_with(".py"); }
 
-// `python -uB -m x`: its own options, and where the script is; the number of words: there is none.
 struct PythonWords {
-  std::vector<std::string> options;  // Without -c and -m.
-  std::size_t script = 0;
+  std::vector<std::string> options;  // Python's own, without -c and -m.
+  std::size_t script = 0;            // Its index; the number of words: none.
 };
 
-PythonWords Split(const std::vector<std::string>& command) {  // python --help
+// Reads `python -uB train.py` as `python --help` describes it.
+PythonWords Split(const std::vector<std::string>& command) {
   PythonWords words;
   std::size_t at = 1;
   for (; at < command.size() && command[at].starts_with('-'); ++at) {
@@ -53,7 +53,6 @@ PythonWords Split(const std::vector<std::string>& command) {  // python --help
       return words;
     }
     words.options.push_back(word);
-    // Its value is the next word.
     const bool has_value = word == "--check-hash-based-pycs" || last + 1 == word.size();
     if (has_value && at + 1 < command.size()) words.options.push_back(command[++at]);
   }
@@ -112,13 +111,13 @@ std::string WhyNoProgram(const RankCommand& command) {
     if (MayRun(In(folder, program))) return {};
   }
   if (program.find(' ') != std::string::npos) {
-    return "no program \"" + shown + "\": write its words apart, without quotes: -- " + shown;
+    return "no program \"" + shown + "\": remove the quotes: -- " + shown;
   }
   const bool is_file = IsFile(In(command.directory, program));
   if (IsPythonScript(program) && !is_file)
     return shown + " is not in " + MakePrintable(HereText(command));
   if (IsPythonScript(program))
-    return "write -- python " + shown + ": it is a script, not a program";
+    return shown + " is a script, not a program: write -- python " + shown;
   if (is_file) {
     return shown + " is a file, not a program in PATH: write ./" + shown;
   }
@@ -175,7 +174,7 @@ std::string JobNameOf(const std::vector<std::string>& command) {
     if (IsPythonScript(name)) name.resize(name.size() - 3);
   } else {
     const auto module = std::ranges::find(command, "-m");
-    // `mlxcommctl bench` is called after its verb.
+    // A job of `mlxcommctl bench` is named after the verb.
     const bool has_verb = NameIn(command[0]) == "mlxcommctl" && command.size() > 1;
     const bool has_module = IsPython(command[0]) && command.end() - module > 1;
     name = has_module ? *(module + 1) : has_verb ? command[1] : NameIn(command[0]);
@@ -221,10 +220,11 @@ RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeou
   facts.loads_mlxcomm = loaded == "True";
   if (facts.loads_mlxcomm || path.empty()) return facts;
   facts.lacks = "its Python, " + MakePrintable(path);
-  facts.lacks += package == "None"
-                     ? ", has no package mlxcomm: run the ranks with the Python that has it "
-                       "(--python), or install it there"
-                     : ", did not load mlxcomm as it started: run the ranks without -S, -I and -E";
+  facts.lacks +=
+      package == "None"
+          ? ", has no package mlxcomm: run the ranks with a Python that has it "
+            "(--python), or install it there"
+          : ", did not load mlxcomm when it started: run the ranks without -S, -I and -E";
   return facts;
 }
 
@@ -234,7 +234,7 @@ std::vector<std::string> CommandOf(pid_t pid) {
   return absl::StrSplit(text, '\0', absl::SkipEmpty());
 #else
   const auto listed = RunProgram({"/bin/ps", "-o", "comm=", "-p", std::to_string(pid)},
-                                 {.timeout_ns = kLookTimeoutNs});
+                                 {.timeout_ns = kListTimeoutNs});
   if (!listed.ok() || listed->text.empty()) return {};
   return {listed->text.substr(0, listed->text.find('\n'))};
 #endif
@@ -252,7 +252,7 @@ bool HasLoadedMlxAlone(pid_t group) {
   }
 #else
   const auto listed = RunProgram({"/usr/sbin/lsof", "-bwnP", "-Fn", "-g", std::to_string(group)},
-                                 {.timeout_ns = kLookTimeoutNs});
+                                 {.timeout_ns = kListTimeoutNs});
   if (listed.ok()) files = listed->text;
 #endif
   return files.find("/libmlx.") != std::string::npos &&

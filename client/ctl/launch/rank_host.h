@@ -1,13 +1,11 @@
-// Where ranks of a job run, as `launch` sees it: here (local_ranks.h) or on a host that ssh
-// reaches (ssh_host.h).
+// A host on which ranks of a job run: this one (local_ranks.h), or one that ssh reaches (ssh_host.h).
 //
 //   connecting --ready()--> Begin() --> running --all ranks have ended--> done()
 //       '-------------------- End(signal) ----'--------------------------> done()
 //
-// Nothing here waits: AddTo says what to poll for, Turn does what can be done now.
+// Nothing here blocks: AddTo adds what to poll, Turn does what is possible now.
 //
-// Owner: launch, or the agent. Thread: main. Memory: of a rank's output and input what pipes hold,
-// and launch_frames.h.
+// Owner: launch, or the agent. Thread: main. Memory: what pipes hold, and launch_frames.h.
 #pragma once
 
 #include <poll.h>
@@ -24,23 +22,23 @@ namespace mlxcomm::ctl {
 
 using Clock = std::chrono::steady_clock;
 
-inline constexpr int kExitNotFound = 127;    // There is no such program or script; as in shells.
-inline constexpr unsigned kRanksMax = 4096;  // Of a job.
-// When ranks that have not joined their job are reported.
+inline constexpr int kExitNotFound = 127;    // No such program or script, as in shells.
+inline constexpr unsigned kRanksMax = 4096;  // Per job.
+// After this, ranks that have not joined their job are reported.
 inline constexpr auto kJoinPatience = std::chrono::seconds(10);
-// How long a rank may take to end after SIGTERM.
+// Between SIGTERM and SIGKILL.
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
-// How long to wait, once all ranks have ended, for output that another process holds open.
+// For output, after all ranks have ended, that another process may still write.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
-// How long a rank other than 0 may leave input unread while more of it waits: most programs read on
-// rank 0 alone, and the others must not hold that up.
+// For a rank other than 0 to read its input: most programs read only on rank 0, and the others must not hold
+// that up.
 inline constexpr auto kInputPatience = std::chrono::seconds(60);
 
-// How a rank is started, the same for all of a job.
+// The same for all ranks of a job.
 struct RankCommand {
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> environment;  // Beside MLX_RANK.
-  std::string directory;                                         // Empty: where this process is.
+  std::vector<std::pair<std::string, std::string>> environment;  // In addition to MLX_RANK.
+  std::string directory;                                         // Empty: the current one.
   bool directory_needed = false;
 };
 
@@ -49,16 +47,16 @@ class RankHost;
 class RankListener {
  public:
   virtual ~RankListener() = default;
-  // `bytes` empty: the stream's end. Stream 0 is standard output, 1 standard error.
+  // Stream 0 is standard output, 1 standard error. Empty `bytes`: its end.
   virtual void OnOutput(unsigned rank, int stream, std::string_view bytes) = 0;
   virtual void OnEnded(const v1::LaunchEnded& end) = 0;
   // Once all ranks of a host have ended.
   virtual void OnOutcome(const v1::LaunchOutcome& outcome) = 0;
-  // By all ranks of the host that read.
+  // All ranks of the host that read have taken this many more bytes.
   virtual void OnInputTaken(const RankHost& host, std::size_t bytes) = 0;
-  // A line of mlxcommctl for the user.
+  // A message of mlxcommctl for the user.
   virtual void OnNotice(const std::string& text) = 0;
-  // A line of the host itself; and the reason why it can have no ranks any more.
+  // A line that the host itself printed.
   virtual void OnHostText(const std::string& host, const std::string& line) = 0;
   virtual void OnHostFailed(const std::string& host, const std::string& why, int exit_code) = 0;
 };
@@ -67,18 +65,18 @@ class RankHost {
  public:
   virtual ~RankHost() = default;
   virtual bool ready() const = 0;
-  virtual bool failed() const = 0;  // The listener knows.
+  virtual bool failed() const = 0;  // OnHostFailed was called.
   virtual void Begin() = 0;
   virtual void AddTo(std::vector<pollfd>& waited) = 0;
   virtual void Turn() = 0;
-  // A rank of the job has failed, here or elsewhere: what ranks leave behind is ended once they have ended.
+  // A rank has failed, here or elsewhere: once all have ended, their remaining children are ended, too.
   virtual void JobFailed() = 0;
-  // Sends the signal to every rank; those that are left get SIGKILL after kRankPatience.
+  // Sends the signal to every rank; after kRankPatience the remaining ones get SIGKILL.
   virtual void End(int signal) = 0;
   virtual bool done() const = 0;
-  // For the ranks that read; empty: the end.
+  // For the ranks that read; empty: end of input.
   virtual void GiveInput(std::string_view bytes) = 0;
-  // While it is held, output stays in the pipes, so that its writers wait.
+  // While held, output stays in the pipes, and ranks that write wait.
   virtual void HoldOutput(bool hold) = 0;
 };
 

@@ -20,13 +20,13 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Shorter than what a pipe takes atomically.
+// A pipe takes it atomically.
 struct KeptGroup {
   pid_t group = 0;
   int is_there = 0;
 };
 
-// False: the other end has gone.
+// False: the other end is gone.
 bool Read(KeptGroup& kept) {
   std::size_t got = 0;
   while (got < sizeof kept) {
@@ -77,18 +77,18 @@ void RankKeeper::Notify(pid_t group, bool is_there) {
   do {
     written = ::write(to_.get(), &kept, sizeof kept);
   } while (written < 0 && errno == EINTR);
-  if (written == sizeof kept || std::exchange(said_lost_, true)) return;
-  std::fprintf(stderr, "mlxcommctl: should this process be killed, its ranks live on: %s\n",
+  if (written == sizeof kept || std::exchange(has_failed_, true)) return;
+  std::fprintf(stderr, "mlxcommctl: if this process is killed, its ranks continue: %s\n",
                std::strerror(errno));
 }
 
 int RunRankKeeper() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
-    ::close(output);  // No process waits for its end.
+  // Readers of these must not wait for the keeper.
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) ::close(output);
   std::vector<pid_t> groups;
   for (KeptGroup kept; Read(kept);) {
-    if (kept.group <= 1) continue;  // It would mean all processes.
+    if (kept.group <= 1) continue;  // kill(2) would signal all processes.
     std::erase(groups, kept.group);
     if (kept.is_there != 0) groups.push_back(kept.group);
   }

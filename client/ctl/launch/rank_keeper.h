@@ -1,7 +1,6 @@
-// Ends ranks that launch, or its agent on another host, has left behind: a process that is killed
-// itself (SIGKILL, no memory) cannot end them. It is a process of its own, `mlxcommctl
-// rank-keeper`, that learns by a pipe which process groups there are; when the pipe ends, it ends
-// those that are left.
+// Ends the ranks of a launch, or of its agent on another host, that was killed (SIGKILL, out of memory). The
+// process `mlxcommctl rank-keeper` gets the ranks' process groups through a pipe, and ends those that are
+// left when the pipe closes.
 //
 // Owner: local_ranks. Thread: main. Memory: in the keeper a word for each group.
 #pragma once
@@ -17,9 +16,9 @@ namespace mlxcomm::ctl {
 class RankKeeper {
  public:
   RankKeeper() = default;
-  ~RankKeeper();  // Processes that still run may live on.
+  ~RankKeeper();  // Ends the keeper, not the ranks.
 
-  // False: errno says why.
+  // False: errno is set.
   bool Start(const std::string& own_path);
   void Add(pid_t group) { Notify(group, true); }
   void Remove(pid_t group) { Notify(group, false); }
@@ -29,10 +28,10 @@ class RankKeeper {
 
   pid_t pid_ = -1;
   FileDescriptor to_;
-  bool said_lost_ = false;
+  bool has_failed_ = false;
 };
 
-// The keeper itself. Its exit code is not used.
+// The keeper process.
 int RunRankKeeper();
 
 }  // namespace mlxcomm::ctl

@@ -12,20 +12,20 @@ namespace mlxcomm::ctl {
 namespace {
 
 // Consecutive lines of one stream are written together.
-constexpr std::size_t kPieceBytes = 64 * 1024;
+constexpr std::size_t kChunkBytes = 64 * 1024;
 
 }  // namespace
 
 void RankLines::PrintLine(unsigned rank, int stream, Stream& state) {
   std::string& line = state.partial;
   line.erase(0, std::exchange(state.shown_bytes, 0));
-  const bool goes_on = prompt_ == &state;  // Continues that line.
-  if (goes_on) {
+  const bool continues = prompt_ == &state;
+  if (continues) {
     prompt_ = nullptr;
   } else {
     EndPrompt();
   }
-  if (prefix_ && !goes_on) Add(stream, "[" + std::to_string(rank) + "] ");
+  if (prefix_ && !continues) Add(stream, "[" + std::to_string(rank) + "] ");
   line += '\n';
   Add(stream, line);
   line.clear();
@@ -49,7 +49,7 @@ void RankLines::ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point 
 void RankLines::Add(int stream, std::string_view bytes) {
   if (closed_) return;
   const int to = stream == 0 ? STDOUT_FILENO : STDERR_FILENO;
-  if (waiting_.empty() || waiting_.back().to != to || waiting_.back().bytes.size() >= kPieceBytes) {
+  if (waiting_.empty() || waiting_.back().to != to || waiting_.back().bytes.size() >= kChunkBytes) {
     waiting_.push_back({to, {}});
   }
   waiting_.back().bytes.append(bytes);
@@ -58,11 +58,11 @@ void RankLines::Add(int stream, std::string_view bytes) {
 
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  // Since when something is unshown: output without a line end is shown, too, in pieces.
+  // Since then a part of the line has not been shown.
   if (state.partial.size() <= state.shown_bytes) state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
-    if (c == '\n' && after_return && state.partial.empty()) continue;  // Part of one line end.
+    if (c == '\n' && after_return && state.partial.empty()) continue;  // "\r\n" is one line end.
     const bool ends = c == '\n' || (c == '\r' && !state.partial.empty());
     if (!ends && c != '\r') state.partial += c;
     if (ends || state.partial.size() >= kLineBytesMax) PrintLine(rank, stream, state);
@@ -93,15 +93,15 @@ void RankLines::Took(std::size_t bytes) {
   taken_ = 0;
 }
 
-// At most as much as a pipe accepts without waiting once it accepts anything.
+// Writes PIPE_BUF at most, which a pipe that accepts anything accepts without waiting.
 bool RankLines::Write() {
   while (is_waiting()) {
-    const Piece& piece = waiting_.front();
-    pollfd taker{piece.to, POLLOUT, 0};
+    const Chunk& chunk = waiting_.front();
+    pollfd taker{chunk.to, POLLOUT, 0};
     if (::poll(&taker, 1, 0) == 0) return true;
-    const std::size_t left = piece.bytes.size() - taken_;
+    const std::size_t left = chunk.bytes.size() - taken_;
     const ssize_t written =
-        ::write(piece.to, piece.bytes.data() + taken_, std::min<std::size_t>(left, PIPE_BUF));
+        ::write(chunk.to, chunk.bytes.data() + taken_, std::min<std::size_t>(left, PIPE_BUF));
     if (written >= 0) {
       Took(static_cast<std::size_t>(written));
     } else if (errno == EPIPE) {
@@ -114,7 +114,7 @@ bool RankLines::Write() {
     } else {
       const int why = errno;
       Took(left);
-      if (std::exchange(said_lost_, true)) continue;
+      if (std::exchange(has_lost_, true)) continue;
       Say(std::string("mlxcommctl: output is lost: ") + std::strerror(why));
     }
   }

@@ -1,11 +1,10 @@
-// The output of ranks, as lines behind their rank: "[3] loss 0.1". A line comes whole, even where
-// ranks print at once; the states of progress bars (carriage returns) are lines too. Launch's own
-// lines stand between them, in their place. On a terminal, an unfinished line of the first rank
-// (the prompt of a program that reads) is shown after a moment of quiet; output of others then
-// begins a new line.
+// Shows the output of ranks as whole lines with their rank: "[3] loss 0.1". Each state of a progress bar (a
+// carriage return) is a line, too. Launch's own lines appear in order between them. On a terminal, an
+// unfinished line of the first rank (a prompt) is shown after a moment of quiet; other output then begins a
+// new line.
 //
-// Nothing here waits for a reader, because a launch that waits could not end ranks: output that is
-// not accepted yet is kept, and is_full() says when ranks should have to wait.
+// Nothing here waits for a reader, because launch must be able to end ranks at any time: unwritten output is
+// kept, and is_full() says when the ranks should wait.
 //
 // Owner: launch. Thread: main. Memory: for each rank and stream a line, at most kLineBytesMax;
 // kWaitingBytesMax, and what still comes after is_full().
@@ -26,7 +25,7 @@ namespace mlxcomm::ctl {
 
 class RankLines {
  public:
-  // A longer line is shown in pieces.
+  // A longer line is shown in parts.
   static constexpr std::size_t kLineBytesMax = 64 * 1024;
   static constexpr std::size_t kWaitingBytesMax = std::size_t{1} << 20;
 
@@ -36,11 +35,11 @@ class RankLines {
   // Shows the rest of an unfinished line.
   void End(unsigned rank, int stream);
   void EndAll();
-  // Shows the unfinished line of rank `rank`, if nothing has come for a moment.
+  // Shows the rank's unfinished line, if nothing has come for a moment.
   void ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now);
-  // A person has typed a line: the terminal has gone on to the next.
+  // The user has typed a line, so the terminal is on the next one.
   void PromptAnswered() { prompt_ = nullptr; }
-  // A line of launch's own, on standard error.
+  // Shows a line of launch's own, on standard error.
   void Say(std::string_view line) {
     EndPrompt();
     Add(1, std::string(line) + "\n");
@@ -48,21 +47,21 @@ class RankLines {
 
   bool is_full() const { return waiting_bytes_ > kWaitingBytesMax; }
   bool is_waiting() const { return waiting_bytes_ > 0; }
-  // Output could not be written, such as to a full disk.
-  bool has_lost() const { return said_lost_; }
+  // Output could not be written, for example because the disk is full.
+  bool has_lost() const { return has_lost_; }
   void AddTo(std::vector<pollfd>& waited) const;
-  // Writes as much as is accepted now. False, once: the reader has gone. A full disk ends no job,
-  // and is reported once.
+  // Writes what is accepted now. False, once: the reader is gone. A full disk is reported once, and does not
+  // end the job.
   bool Write();
 
  private:
   struct Stream {
     std::string partial;
     bool returned = false;        // The last byte was a carriage return.
-    std::size_t shown_bytes = 0;  // Of `partial`, as a prompt.
+    std::size_t shown_bytes = 0;  // The part of `partial` shown as a prompt.
     std::chrono::steady_clock::time_point came_at;
   };
-  struct Piece {
+  struct Chunk {
     int to = -1;
     std::string bytes;
   };
@@ -74,12 +73,12 @@ class RankLines {
 
   const bool prefix_;
   bool closed_ = false;
-  bool said_lost_ = false;
+  bool has_lost_ = false;
   std::map<unsigned, std::array<Stream, 2>> ranks_;
   static constexpr std::chrono::milliseconds kQuiet{200};
-  const Stream* prompt_ = nullptr;  // Whose unfinished line is on standard output.
-  std::deque<Piece> waiting_;       // In order, for either stream.
-  std::size_t taken_ = 0;           // Of the first.
+  const Stream* prompt_ = nullptr;  // Its unfinished line is on standard output.
+  std::deque<Chunk> waiting_;       // For both streams, in order.
+  std::size_t taken_ = 0;           // Bytes of the first that were written.
   std::size_t waiting_bytes_ = 0;
 };
 

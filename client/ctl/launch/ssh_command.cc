@@ -5,7 +5,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// A shell without a login reads no profile: on a Mac its PATH lacks Homebrew's folder.
+// A non-login shell reads no profile, so on a Mac its PATH lacks Homebrew's folder.
 constexpr std::string_view kMorePath = "PATH=$PATH:/usr/local/bin:/opt/homebrew/bin; ";
 
 // Runs `then` with the first "$ctl" that exists, else `otherwise`.
@@ -20,7 +20,7 @@ std::string WithMlxcommctl(const std::string& own_path, const std::string& then,
 }  // namespace
 
 std::string ShellWord(std::string_view word) {
-  // A backslash stands outside of the quotes, because fish interprets it inside.
+  // A backslash goes outside the quotes, because fish interprets it inside.
   std::string quoted = "'";
   for (const char c : word) {
     if (c == '\'' || c == '\\') {
@@ -55,7 +55,7 @@ std::string ProbeCommand(const std::string& own_path, const std::string& socket_
   };
   const std::string begins = line(kProbeBegins, "");
   const std::string socket = socket_path.empty() ? "" : " --socket " + ShellWord(socket_path);
-  // Both outputs into one, because a program that does not run says why on standard error.
+  // Standard error explains why a program does not run.
   const std::string reported =
       begins + line(kProbePath, "$(command -v \"$ctl\")") + "said=$(\"$ctl\" --version 2>&1); " +
       line(kProbeVersion, "$? $said") + "said=$(\"$ctl\" status --json" + socket + " 2>&1); " +

@@ -1,10 +1,9 @@
-// How ssh is called, and what it has to run: words for a user's shell on another host, for any
-// shell.
+// The ssh command, and commands for any user's shell on another host.
 //
 //   launch          AgentCommand ─▶ mlxcommctl launch-agent (ssh_host.h)
-//   doctor --ssh    ProbeCommand ─▶ what it has of mlxcomm (doctor/ssh_probe.h)
+//   doctor --ssh    ProbeCommand ─▶ the mlxcomm and daemon there (doctor/ssh_probe.h)
 //
-// Both look for mlxcommctl in the same places, so what doctor finds is what launch starts.
+// Both search the same places for mlxcommctl, so doctor finds what launch would start.
 #pragma once
 
 #include <string>
@@ -13,22 +12,20 @@
 
 namespace mlxcomm::ctl {
 
-// The ssh command, without the host and the words for its shell.
+// The words before the host.
 std::vector<std::string> SshCommand(const std::string& ssh);
-// For any user's shell on the host: starts mlxcommctl from its path here, else from where it is
-// found there.
+// Starts mlxcommctl from its path here, or from the host's PATH.
 std::string AgentCommand(const std::string& own_path);
-// Likewise: prints the lines that ReadSshProbe reads (doctor/ssh_probe.h). `socket_path` is that of
-// the daemon there; empty: found as by every client.
+// Prints the lines that ReadSshProbe reads. `socket_path` is the daemon's there; empty: the default.
 std::string ProbeCommand(const std::string& own_path, const std::string& socket_path);
 // One word for sh, bash, zsh, fish and csh.
 std::string ShellWord(std::string_view word);
 
-// What ProbeCommand prints: a line of kProbeBegins, behind any output of the user's shell, then
+// ProbeCommand prints kProbeBegins, after any output of the user's shell, then
 //   kProbePath PATH          mlxcommctl there, or
 //   kProbeNone FOLDERS       not found in these folders
-//   kProbeVersion CODE TEXT  of `mlxcommctl --version`
-//   kProbeStatus CODE        of `mlxcommctl status --json`, whose output is the rest
+//   kProbeVersion CODE TEXT  the result of `mlxcommctl --version`
+//   kProbeStatus CODE        the result of `mlxcommctl status --json`, whose output is the rest
 inline constexpr char kProbeBegins[] = "mlxcommctl probe 1";
 inline constexpr char kProbePath[] = "path ";
 inline constexpr char kProbeNone[] = "none ";

@@ -20,11 +20,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// From ssh's start to the agent's first word. ssh's own limits end before it.
+// For ssh to start the agent. ssh's own timeouts are shorter.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
-constexpr std::size_t kReportBytesMax = 2000;  // Of what an agent says of the job.
-// For the agent, once its ranks have ended: to ask how the job went.
+constexpr std::size_t kReportBytesMax = 2000;  // Of an agent's message.
+// For the agent to ask the daemon about the outcome, after its ranks have ended.
 constexpr auto kOutcomePatience = std::chrono::seconds(6);
 
 std::string Listed(const std::vector<unsigned>& ranks) {
@@ -36,7 +36,7 @@ std::string Listed(const std::vector<unsigned>& ranks) {
 SshHost::~SshHost() {
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);
-  // Where it may not be killed, it sees the end of its input.
+  // If ssh cannot be killed, the end of its input ends it.
   for (FileDescriptor* const end : {&to_, &from_, &text_}) end->Reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -47,7 +47,7 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
   FileDescriptor its_input, its_output, its_error;
-  // No members yet: many hosts are tried, and what one that failed kept would be missing for the next.
+  // A host that fails must keep no descriptors, which the next ones need.
   FileDescriptor to, from, text;
   if (!MakePipe(its_input, to) || !MakePipe(from, its_output) || !MakePipe(text, its_error)) {
     return false;
@@ -87,7 +87,7 @@ void SshHost::SendCommand() {
   for (const unsigned rank : readers_) begin.add_readers(rank);
   const std::size_t bytes = frame.ByteSizeLong();
   if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
-  Fail("command and variables of the ranks have " + std::to_string(bytes) +
+  Fail("the ranks' command and variables have " + std::to_string(bytes) +
        " bytes, expected at most " + std::to_string(kLaunchFrameBytesMax) +
        ": put them into a file");
 }
@@ -138,7 +138,7 @@ void SshHost::Write() {
 }
 
 void SshHost::ReadText() {
-  constexpr int kReadsMax = 16;  // Other hosts need a turn too.
+  constexpr int kReadsMax = 16;  // Other hosts need a turn, too.
   std::array<char, 8192> bytes;
   for (int reads = 0; text_.valid() && reads < kReadsMax; ++reads) {
     const ssize_t got = ::read(text_.get(), bytes.data(), bytes.size());
@@ -177,7 +177,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
   switch (frame.what_case()) {
     case v1::LaunchFrame::kHello:
       if (frame.hello().version() != kSoftwareVersion) {
-        return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) +
+        return Fail("mlxcommctl there is release " + frame.hello().version().substr(0, 40) +
                     ", here " + kSoftwareVersion + ": install the same on both");
       }
       if (!std::exchange(said_hello_, true)) SendCommand();
@@ -187,7 +187,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       ready_ = true;
       return;
     case v1::LaunchFrame::kOutput:
-      if (!Has(frame.output().rank())) return;  // Also an ended one: its children may print.
+      if (!Has(frame.output().rank())) return;  // After a rank's end its children may still print.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
                                 frame.output().data());
     case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
@@ -196,7 +196,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
     case v1::LaunchFrame::kNotice:
       return listener_.OnNotice("host " + name_ + ": " +
                                 std::string(Utf8Prefix(frame.notice(), kReportBytesMax)));
-    default: return Fail("it says what no mlxcommctl of this release does");
+    default: return Fail("unexpected reply: is mlxcommctl there the same release?");
   }
 }
 
@@ -234,12 +234,12 @@ void SshHost::CheckDeadlines() {
     Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
   }
   if (Clock::now() >= gone_by_) {
-    ::kill(pid_, SIGKILL);  // The agent there ends with the connection.
+    ::kill(pid_, SIGKILL);  // The agent ends with the connection.
     from_.Reset();
   }
 }
 
-// The first reason is the one that is reported.
+// Reports only the first reason.
 void SshHost::Fail(const std::string& why, int exit_code) {
   if (std::exchange(failed_, true)) return;
   if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);

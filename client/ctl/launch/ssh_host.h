@@ -1,8 +1,6 @@
-// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.cc), and the frames
-// between the two. ssh asks the user nothing (BatchMode) and is outside of the terminal's process
-// group, so that Ctrl-C reaches the ranks through the agent.
-//
-// When ssh or the connection ends, the agent sees the end of its input and ends its ranks.
+// Ranks on another host: ssh starts an agent there (launch_agent.cc), and exchanges frames with it. ssh never
+// prompts (BatchMode), and is outside the terminal's process group, so that Ctrl-C reaches the ranks through
+// the agent. When the connection ends, the agent ends its ranks.
 //
 // Owner: launch. Thread: main. Memory: rank_host.h, launch_frames.h.
 #pragma once
@@ -32,7 +30,7 @@ class SshHost : public RankHost {
         listener_(listener) {}
   ~SshHost() override;
 
-  // False: ssh cannot be started; errno says why.
+  // False: ssh cannot be started; errno is set.
   bool Connect(const std::vector<std::string>& ssh, const std::string& own_path);
 
   bool ready() const override { return ready_; }
@@ -62,8 +60,8 @@ class SshHost : public RankHost {
 
   const std::string name_;
   const std::vector<unsigned> ranks_;
-  const std::vector<unsigned> readers_;  // Those that get the input.
-  std::vector<unsigned> running_;        // Those whose end was not reported yet.
+  const std::vector<unsigned> readers_;  // Get the input.
+  std::vector<unsigned> running_;        // Their end was not reported yet.
   const RankCommand command_;
   RankListener& listener_;
   FrameReader reader_{/*noise_first=*/true};
@@ -74,7 +72,7 @@ class SshHost : public RankHost {
   FileDescriptor text_;
   std::string text_left_;
   bool said_hello_ = false;
-  bool ready_ = false;  // It has checked the command, too.
+  bool ready_ = false;  // The agent has checked the command.
   bool begun_ = false;
   bool ending_ = false;
   bool hold_ = false;

@@ -94,9 +94,8 @@ TEST_F(RankCommandTest, AcceptsWhatCanRun) {
 
 TEST_F(RankCommandTest, SaysWhatToTypeInstead) {
   EXPECT_EQ(Why({"pyhton", "train.py"}), "no program pyhton in PATH; did you mean \"python\"?");
-  EXPECT_EQ(
-      Why({"python train.py"}),
-      "no program \"python train.py\": write its words apart, without quotes: -- python train.py");
+  EXPECT_EQ(Why({"python train.py"}),
+            "no program \"python train.py\": remove the quotes: -- python train.py");
   EXPECT_EQ(Why({"data"}), "data is a file, not a program in PATH: write ./data");
   EXPECT_EQ(Why({"./data"}), "./data may not be executed: chmod +x ./data");
   EXPECT_EQ(Why({"./none"}), "no file ./none in " + folder());
