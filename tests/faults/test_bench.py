@@ -90,7 +90,7 @@ def test_a_rank_that_fails_is_told_to_programs_too(cluster):
     assert done.returncode == 1
     error = json.loads(done.stdout)["error"]
     assert error["code"] == "FAILED" and error["exit_code"] == 1
-    assert "on standard error" in error["message"] and "INVALID_ARGUMENT" in done.stderr
+    assert "see standard error" in error["message"] and "INVALID_ARGUMENT" in done.stderr
 
 
 # Why: a user who reads only the first lines must not leave ranks behind.

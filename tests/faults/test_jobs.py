@@ -106,7 +106,7 @@ def test_a_job_that_is_not_there_is_said_with_the_one_that_was_meant(cluster, tm
     assert 'no job "tarin"; did you mean "train"?' in ctl(c, "kill", "tarin").stderr
     done = ctl(c, "kill", "train")
     assert done.returncode == 1
-    assert re.search(r"job train has no rank on node-0, but rank 0 on node-1 \(pid \d+\) is there: "
+    assert re.search(r"job train has no rank on node-0, but rank 0 on node-1 \(pid \d+\) is running: "
                      "run mlxcommctl kill on that node", done.stderr), done.stderr
     assert ctl(c, "kill", "train", node=1).returncode == 0
     for rank in ranks:

@@ -264,7 +264,7 @@ def test_health_is_what_status_and_doctor_say_together(shown):
     assert page.inner_text("#health .big") == "all is well" and page.is_visible("#findings")
     say(page, STATES["pair-waiting"](), "waits")
     assert page.inner_text("#health .big") == "attention"
-    assert "look at pid 4201 on mac-2" in page.inner_text("#health")
+    assert "check pid 4201 on mac-2" in page.inner_text("#health")
     assert page.title() == "! waits - mlxcomm"
 
 

@@ -57,7 +57,7 @@ class State:
         if seconds >= 10:
             one = job["ranks"][awaited]
             self.health = {"good": False, "text": f"job {job['name']} has waited for rank {awaited} for "
-                           f"{seconds:.1f} s: look at pid {one['pid']} on {one['node']}"}
+                           f"{seconds:.1f} s: check pid {one['pid']} on {one['node']}"}
         return self
 
     def killed(self):
@@ -72,18 +72,18 @@ class State:
         self.cut.add(pair)
         a, b = (self.names[one] for one in pair)
         self.health = {"good": False, "text": f"link {a} to {b} goes through other nodes: "
-                       f"{self.port(*pair)} is down: is its cable in, at both ends?"}
+                       f"{self.port(*pair)} is down: check its cable at both ends"}
         self.found("warning", "MC305", f"cable {a} {self.port(*pair)} - {self.port(*pair[::-1])} {b}",
                    "a cable of a link is down", found="down", expected="up",
-                   remedy="is it in, at both ends? The nodes reach each other through others")
+                   remedy="check that it is plugged in at both ends. The nodes reach each other through others")
         self.happened.append(("warning", f"link to {b}", f"rail {self.port(*pair)} is down: no carrier"))
         return self
 
     def node_lost(self, number):
         self.lost.add(number)
         name = self.names[number]
-        self.health = {"good": False, "text": f"link {self.names[0]} to {name} is lost: is mlxcommd running "
-                       "there, and the cable in?"}
+        self.health = {"good": False, "text": f"link {self.names[0]} to {name} is lost: check the cable, and "
+                       "that mlxcommd runs there"}
         self.happened.append(("error", f"node {name}", "it is lost: nothing was heard for 5 s"))
         return self
 

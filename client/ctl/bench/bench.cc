@@ -1,6 +1,5 @@
-// mlxcommctl bench: its ranks, and on rank 0 the table. A rank is mlxcomm-bench, a separate program
-// beside this one: it needs the client library, this one the daemon's messages, and neither should
-// affect the other.
+// mlxcommctl bench starts the ranks, and on rank 0 prints the table. A rank is the program mlxcomm-bench,
+// because it needs the client library, which mlxcommctl keeps out of its own process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,11 +33,10 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Measures operations as nccl-tests does. Either `ranks` of them here, or this process is one.
 struct BenchOptions {
-  std::string called;  // How this program was: argv[0].
+  std::string called;  // argv[0].
   std::string socket_path;
-  std::string job;  // Empty: from the environment, else "bench".
+  std::string job;  // Empty: from the environment, or "bench".
   std::string operation = "all_reduce";
   std::string data_type = "float32";
   std::string reduce_operator = "sum";
@@ -52,13 +50,13 @@ struct BenchOptions {
   bool json = false;
   unsigned ranks = 0;                 // On each node; 0 with `nodes`: one.
   std::string nodes;                  // "all", or names; empty: this machine.
-  std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.
+  std::optional<std::uint32_t> rank;  // With `size`; neither: from the environment.
   std::optional<std::uint32_t> size;
 };
 
 constexpr char kProgramName[] = "mlxcomm-bench";
-constexpr char kSaidByRank[] = "rank 0 failed, and has said why on standard error";
-constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
+constexpr char kRankZeroFailed[] = "rank 0 failed; see standard error";
+constexpr char kJobDefault[] = "bench";  // The same on all ranks, if no launcher names one.
 
 bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
   const auto kind = FindBenchKind(options.operation);
@@ -72,7 +70,7 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   if (!type) error = wrong("--dtype", options.data_type, kDataTypes.Names(", "));
   if (!op) error = wrong("--operator", options.reduce_operator, kReduceOperators.Names(", "));
   if (kind && options.in_place && !MayBeInPlace(*kind)) {
-    error = "--in-place: " + options.operation + " has no result over its input; expected --op " +
+    error = "--in-place: " + options.operation + " cannot replace its input; expected --op " +
             kOperations.NamesWhere(", ",
                                    [](const OperationRow& row) { return MayBeInPlace(row.value); });
   }
@@ -83,8 +81,8 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   return true;
 }
 
-// A program gets the daemon's own words, which the ranks say on standard error alone. Where no socket is
-// named the ranks start a private daemon.
+// With --json the daemon's message must not only be on a rank's standard error. If no socket is named, ranks
+// start a private daemon.
 Failure AskDaemonFirst(const BenchOptions& options) {
   v1::StatusReply status;
   if (!options.json || queue::SocketCandidates(options.socket_path).size() > 1) return {};
@@ -96,7 +94,7 @@ void AddWords(std::vector<std::string>& command, const Words&... words) {
   (command.push_back(absl::StrCat(words)), ...);
 }
 
-// All ranks, as `launch` starts them; only rank 0 prints.
+// Starts all ranks as `launch` does; only rank 0 prints.
 int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
   launch.nodes = options.nodes;
@@ -105,7 +103,7 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   launch.called = own_path;
   launch.ranks = options.ranks;
   launch.prefix = false;
-  // Other nodes may have another path; launch puts its own folder first in theirs.
+  // Other nodes may have it elsewhere; launch puts its own folder first in their PATH.
   launch.command = {options.nodes.empty() ? own_path : "mlxcommctl", "bench"};
   AddWords(launch.command, "--op", options.operation, "--dtype", options.data_type, "--operator",
            options.reduce_operator, "--from", options.from_bytes, "--to", options.to_bytes,
@@ -159,7 +157,7 @@ class RankZero {
     std::fputs("go\n", to_);
     std::fflush(to_);
   }
-  // Its exit code; it is asked to end.
+  // Closes its pipes; returns its exit code.
   int Finish() {
     if (to_ != nullptr) std::fclose(std::exchange(to_, nullptr));
     if (from_ != nullptr) std::fclose(std::exchange(from_, nullptr));
@@ -186,7 +184,7 @@ class Table {
         sizes_(sizes),
         progress_(::isatty(STDERR_FILENO) != 0) {}
 
-  // All ranks are there, and wait for the command to go on with the next size.
+  // All ranks wait to begin with the next size.
   bool Begin() {
     if (!run_.results.empty()) return Progress();
     FindPlaces();
@@ -196,7 +194,7 @@ class Table {
   }
   bool Add(BenchResult result) {
     v1::StatusReply now;
-    if (run_.places.size() != 1 && Look(now)) {
+    if (run_.places.size() != 1 && Poll(now)) {
       result.loads =
           LoadsBetween(status_, now, static_cast<double>(result.operations), result.mean_ns);
     }
@@ -207,10 +205,10 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
-  // Other nodes may not list their ranks yet. A group of one is in no status.
+  // Polls for a second, because other nodes may not list their ranks yet. A group of one has no status.
   void FindPlaces() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (Look(status_)) {
+    while (Poll(status_)) {
       run_.places = PlacesOf(status_, job_, run_.subject.ranks);
       if (!run_.places.empty() || run_.subject.ranks == 1 ||
           std::chrono::steady_clock::now() >= until)
@@ -218,10 +216,10 @@ class Table {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
-  // Without a status the table has no column of links, which is reported once.
-  bool Look(v1::StatusReply& status) {
+  // Without a status the table lacks the links, which is reported once.
+  bool Poll(v1::StatusReply& status) {
     const Failure failure = FetchStatus(options_.socket_path, status);
-    if (!failure.ok() && !std::exchange(said_, true)) {
+    if (!failure.ok() && !std::exchange(reported_, true)) {
       Fail(0, "the table lacks the links: " + failure.message);
     }
     return failure.ok();
@@ -240,13 +238,13 @@ class Table {
   const std::string job_;
   const std::size_t sizes_;
   const bool progress_;
-  bool said_ = false;
+  bool reported_ = false;
   v1::StatusReply status_;
 };
 
 int RunRankZero(const BenchOptions& options, const std::vector<std::string>& command,
                 const BenchSubject& subject, const std::string& job, std::size_t sizes) {
-  std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails.
+  std::signal(SIGPIPE, SIG_IGN);  // The write fails instead.
   RankZero rank(command);
   if (!rank.started().ok())
     return Fail(kExitFailed, absl::StrCat("cannot start a rank: ", rank.started().message()));
@@ -274,7 +272,7 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
       return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
   }
   const int code = rank.Finish();
-  if (code != 0 && options.json) return Fail(code, kSaidByRank);
+  if (code != 0 && options.json) return Fail(code, kRankZeroFailed);
   if (code != 0) return code;
   if (!table.End())
     return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
@@ -285,13 +283,13 @@ int RunBench(const BenchOptions& options) {
   BenchSubject subject;
   std::string error;
   if (!Subject(options, subject, error)) return Fail(kExitUsage, error);
-  // The ranks would not get smaller factors exactly, and the list would not end.
+  // Ranks get the factor with few digits: a smaller one might round to 1, and the list would not end.
   if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
       !(options.factor >= 1.01) || options.iterations == 0) {
     return Fail(
         kExitUsage,
-        "--from, --to, --factor, --iterations: expected sizes of at least 1 that grow from the "
-        "first to the last, a factor of at least 1.01, at least one iteration");
+        "--from, --to, --factor, --iterations: expected 1 <= from <= to, a factor of at least "
+        "1.01, and at least one iteration");
   }
   const std::string own_path = OwnPath(options.called);
   if (options.ranks > 0 || !options.nodes.empty()) {
@@ -304,8 +302,8 @@ int RunBench(const BenchOptions& options) {
   if (!failure.ok()) return Fail(kExitUsage, failure.message);
   if (!place.launched && !options.rank) {
     return Fail(kExitUsage,
-                "say what to measure: the cables (mlxcommctl bench --nodes all) or this machine "
-                "(mlxcommctl bench -n 2); or start it with a launcher of yours");
+                "choose what to measure: the cables (mlxcommctl bench --nodes all) or this machine "
+                "(mlxcommctl bench -n 2); or start it with your own launcher");
   }
   if (place.job == client::kDefaultJob) place.job = kJobDefault;
   subject.ranks = place.size;
@@ -313,8 +311,8 @@ int RunBench(const BenchOptions& options) {
   if (program.empty()) {
     return Fail(kExitFailed,
                 std::string(kProgramName) + " is not beside " + own_path +
-                    ": activate the Python environment that mlxcomm is installed in, whose "
-                    "mlxcommctl has it, or install mlxcomm again");
+                    ": activate the Python environment that mlxcomm is installed in, or install "
+                    "mlxcomm again");
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
   const auto command = CommandOfRanks(options, program, subject, place, counts);
@@ -368,17 +366,17 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
       ->type_name("NAME");
   AddSocket(bench, options->socket_path);
   bench.footer(
-      R"(The table is that of nccl-tests. Times are means over ranks and iterations.
+      R"(The table is like that of nccl-tests. Times are means over ranks and iterations.
 
-With --nodes one rank runs on each node, so the operations use the cables; it needs ssh, as
-launch does. With -n alone all ranks run on this machine, and no cable is used. A launcher
-can also start the ranks, each as `mlxcommctl bench`.
+With --nodes one rank runs on each node, and the operations use the cables; like launch, it
+needs ssh. With only -n all ranks run on this machine, and no cable is used. A launcher can
+also start the ranks, each as `mlxcommctl bench`.
 
 `algbw` is bytes / time. `busbw` is algbw times 2(n-1)/n for all_reduce, times (n-1)/n for
 operations with a block for each rank, and algbw otherwise. `link` is the rate of the
-busiest link as a share of the best rate it has shown; the lines below the table show each
+busiest link, as a share of its best rate so far; the lines below the table show each
 direction of each link at the largest size. `wrong` counts the wrong elements of one more
-operation; any wrong element makes the exit code 1.)");
+operation; with any, the exit code is 1.)");
   return [options] { return RunBench(*options); };
 }
 

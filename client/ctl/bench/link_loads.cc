@@ -11,7 +11,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Ports distinguish the connections of an interface, and a new one from an old one.
+// Addresses have ports, which distinguish the connections of an interface, and a new one from an old one.
 using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
 using SentBytes = std::map<RailKey, std::uint64_t>;
 
@@ -41,7 +41,7 @@ v1::BenchRail& KindIn(v1::BenchLink& load, const std::string& transport) {
 struct Cable {
   double best_bytes_per_second = 0;
   double bytes = 0;
-  bool shared = false;  // By rails of two kinds.
+  bool shared = false;  // Rails of two kinds share it.
 };
 
 std::optional<v1::BenchLink> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus& link,
@@ -60,7 +60,7 @@ std::optional<v1::BenchLink> LoadOf(const v1::NodeStatus& node, const v1::LinkSt
     v1::BenchRail& kind = KindIn(load, WordOf(rail.transport()));
     kind.set_bytes_per_operation(kind.bytes_per_operation() + bytes);
     kind.set_best_bytes_per_second(kind.best_bytes_per_second() + best);
-    // Connections that are listed without interfaces count as cables of their own.
+    // A connection without an interface counts as a cable of its own.
     const std::string& local =
         rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
     Cable& cable = cables[{local, rail.remote_interface()}];

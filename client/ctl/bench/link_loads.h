@@ -1,4 +1,4 @@
-// What each link carried between two readings of the status, beside the most that it has carried.
+// What each link carried between two statuses, and the most that it has ever carried.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,9 @@
 
 namespace mlxcomm::ctl {
 
-// Each direction of a link, all its rails together; forwarded data counts on the links that carry
-// it. The best is the sum over all cables: of each the best rate of the rails that share it, or their
-// rate now if that is higher. In order of nodes and links in `after`. Left out: links with a rail that
-// came up since, because its count began again.
+// Each direction of a link, with all its rails; forwarded data counts on each link that carries it. The best
+// rate adds up the cables, each with the best rate of a rail on it, or their rate now if that is higher.
+// Leaves out links with a rail that came up meanwhile, because its count began again.
 std::vector<v1::BenchLink> LoadsBetween(const v1::StatusReply& before, const v1::StatusReply& after,
                                         double operations, double nanoseconds_each);
 

@@ -20,7 +20,7 @@ constexpr double kMicro = 1e3;
 
 std::string Percent(double fraction) { return absl::StrFormat("%.0f%%", fraction * 100); }
 
-// Two runs do not agree in as many as four digits.
+// Three digits, because two runs do not agree in more.
 std::string Figure(double value) {
   return absl::StrFormat("%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
 }
@@ -54,7 +54,7 @@ void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
   size.mutable_links()->Assign(result.loads.begin(), result.loads.end());
 }
 
-// "tcp 1.90 GB/s (93%, at best 5.10 GB/s), ..."; empty if all rails are TCP.
+// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty if all rails are TCP.
 std::string RenderRails(const v1::BenchLink& load) {
   const bool only_tcp = load.rails_size() == 1 && load.rails(0).transport() == "tcp";
   if (load.rails().empty() || only_tcp) return {};
@@ -73,7 +73,7 @@ std::string RenderRails(const v1::BenchLink& load) {
   return text + "\n";
 }
 
-// " on mac-a", " on mac-a, mac-b", " on 8 nodes": where the ranks run. Without places, the cluster.
+// " on mac-a", " on mac-a, mac-b", " on 8 nodes", " in a cluster of 8 nodes".
 std::string Where(const BenchRun& run) {
   constexpr std::size_t kNamed = 4;
   if (run.places.empty())
@@ -145,14 +145,14 @@ std::string RenderBenchEnd(const BenchRun& run) {
   }
   std::uint64_t wrong = 0;
   for (const BenchResult& result : run.results) wrong += result.wrong;
-  if (run.places.size() == 1 && run.nodes > 1) {  // The figures are the memory's of that machine.
+  if (run.places.size() == 1 && run.nodes > 1) {
     end += "all ranks on " + Shown(run.places[0]) +
-           ", so no cable was measured; for the cables: mlxcommctl bench --nodes all\n";
+           ", so no cable was measured; to measure them: mlxcommctl bench --nodes all\n";
   }
   if (!run.check) return end + "values were not checked\n";
   return end + (wrong == 0 ? "all values are right\n"
                            : "WRONG: " + Plural(wrong, "element") +
-                                 ". Report it with the output of mlxcommctl bugreport\n");
+                                 ". Report this with the archive of mlxcommctl bugreport\n");
 }
 
 std::string BenchJson(const BenchRun& run) {

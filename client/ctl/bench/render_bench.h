@@ -1,4 +1,4 @@
-// A measurement as text for people, line by line as it goes on, and as JSON.
+// A measurement as text, line by line while it runs, and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct BenchRun {
   BenchSubject subject = {};
   std::string cluster = {};
   std::uint32_t nodes = 0;               // In the cluster; 0 if unknown.
-  std::vector<std::string> places = {};  // The nodes that ranks run on, by their lowest rank.
+  std::vector<std::string> places = {};  // The ranks' nodes, by their lowest rank.
   std::uint32_t iterations = 0;
   std::uint32_t warm_up = 0;
   bool check = true;
@@ -32,17 +32,16 @@ struct BenchRun {
   std::vector<BenchResult> results = {};
 };
 
-// False: no output of mlxcomm-bench.
+// False: not mlxcomm-bench's output.
 [[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
 
-// The nodes on which this job has its ranks; none if the status does not list all of them.
+// The nodes of the job's ranks; empty if the status does not list all ranks.
 std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job,
                                   std::uint32_t ranks);
 
 std::string RenderBenchHead(const BenchRun& run);
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result);
-// What the links carried at the largest size, whether all values were right, and how to measure the
-// cables if no rank used one.
+// The loads of the links at the largest size, and whether all values were right.
 std::string RenderBenchEnd(const BenchRun& run);
 std::string BenchJson(const BenchRun& run);
 

@@ -20,8 +20,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
-constexpr std::uint64_t kNoDeadline =
-    UINT64_MAX;  // It goes on until the caller or the daemon ends.
+constexpr std::uint64_t kNoDeadline = UINT64_MAX;
 
 Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
                    std::uint64_t timeout_ns, queue::Dialed& dialed) {
@@ -30,7 +29,7 @@ Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
   bool is_denied = false;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, role, 0, timeout_ns, dialed);
-    // A daemon that is there but does not answer: no other is asked in its place.
+    // A daemon that runs but does not answer is not replaced by another.
     if (failure.code == FailureCode::kDeadlineExceeded) {
       failure.code = FailureCode::kUnavailable;
       return failure;
@@ -54,9 +53,8 @@ Failure FailureOf(const grpc::Status& status) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {FailureCode::kUnavailable, kNoRank, "mlxcommd does not answer: " + message};
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {
-          FailureCode::kInternal, kNoRank,
-          "this mlxcommd does not know the call: it is older than mlxcommctl; install the same"};
+      return {FailureCode::kInternal, kNoRank,
+              "mlxcommd is older than mlxcommctl: install the same release of both"};
     default: return {FailureCode::kInternal, kNoRank, "mlxcommd refuses: " + message};
   }
 }
@@ -64,7 +62,7 @@ Failure FailureOf(const grpc::Status& status) {
 using Stub = v1::Diagnostics::Stub;
 using Invoke = std::function<grpc::Status(Stub&, grpc::ClientContext&)>;
 
-// On a connection that said hello.
+// A connection after the hello.
 class DaemonSession final : public LauncherSession {
  public:
   explicit DaemonSession(const queue::Dialed& dialed)
@@ -96,7 +94,7 @@ class DaemonSession final : public LauncherSession {
       return stub.EndJob(&context, request, &reply);
     });
   }
-  // The daemon closes its end of the doorbell with the session. macOS looks at nothing that is not asked for.
+  // The daemon closes its end of the doorbell with the session. macOS reports POLLHUP only with POLLIN.
   bool has_ended() const override {
     pollfd waited{doorbell_.get(), POLLIN | POLLHUP, 0};
     return ::poll(&waited, 1, 0) > 0 && (waited.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
@@ -143,7 +141,7 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
   return Ask(socket_path, &Stub::Status, v1::StatusRequest(), reply, timeout_ns);
 }
 
-// The daemon sends one record at a time to each user: another program of this one may be reading it.
+// Retries, because the daemon sends each user one record at a time, and another program may be reading it.
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kTimeoutNs);
@@ -185,7 +183,7 @@ Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& requ
                 while (reader->Read(&reply)) {
                   if (take(reply)) continue;
                   context.TryCancel();
-                  static_cast<void>(reader->Finish());  // That it was cancelled.
+                  static_cast<void>(reader->Finish());
                   return grpc::Status::OK;
                 }
                 return reader->Finish();

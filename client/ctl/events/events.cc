@@ -15,12 +15,12 @@ struct EventsOptions {
   std::string socket_path;
   std::uint32_t last = 20;
   bool follow = false;
-  bool json = false;  // One line for each.
+  bool json = false;
 };
 
 int RunEvents(const EventsOptions& options) {
   StopSignal stop;
-  if (options.follow) stop.EndProcess();  // Stopping is the normal end.
+  if (options.follow) stop.EndProcess();
   v1::EventsRequest request;
   request.set_last(options.last);
   request.set_follow(options.follow);
@@ -49,11 +49,11 @@ Run AddEvents(CLI::App& events, const Invocation&) {
       ->type_name("COUNT");
   events.add_flag("-f,--follow", options->follow, "Print new events until Ctrl-C");
   events.add_flag("--json", options->json,
-                  "Print JSON: a line each (EventsReply in diagnostics.proto)");
+                  "Print JSON: a line for each event (EventsReply in diagnostics.proto)");
   events.footer(
-      R"(The daemon keeps the last 256 of each kind, and of jobs and processes the last 256 of each
-user; each user sees its own and everybody's. A slower reader gets the number of events
-that it missed.)");
+      R"(The daemon keeps the last 256 events of each kind; for jobs and processes, 256 of each
+user. You see your own and those that concern all users. A reader that is too slow gets the
+number of events that it missed.)");
   return [options] { return RunEvents(*options); };
 }
 

@@ -22,7 +22,7 @@ std::string LocalTime(std::uint64_t unix_ns) {
 std::string RenderEvent(const v1::EventsReply& event, bool colours) {
   if (event.lost() > 0) {
     return "(" + std::to_string(event.lost()) + (event.lost() == 1 ? " event is" : " events are") +
-           " no longer known)\n";
+           " no longer kept)\n";
   }
   std::string severity = Shown(event.severity());
   const char* const code = severity == "error" ? "31" : severity == "warning" ? "33" : nullptr;

@@ -1,4 +1,4 @@
-// One event as a line. A pure function.
+// An event as a line.
 #pragma once
 
 #include <string>

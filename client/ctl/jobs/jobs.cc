@@ -28,7 +28,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr auto kBetweenKillLooks = std::chrono::milliseconds(100);
+constexpr auto kBetweenKillPolls = std::chrono::milliseconds(100);
 
 struct JobsOptions {
   std::string socket_path;
@@ -66,7 +66,6 @@ AlignedRows::Row RowOfEnded(const v1::EndedJob& job) {
           job.code().empty() ? "" : Shown(job.node()), Shown(how)};
 }
 
-// Those that run or form, and those that ended within the last ten minutes.
 v1::JobList JobListOf(const v1::StatusReply& status) {
   v1::JobList list;
   *list.mutable_jobs() = status.jobs();
@@ -103,9 +102,9 @@ class DoomedJob {
  public:
   explicit DoomedJob(const KillOptions& options) : options_(options) {}
 
-  // A session that stays, so that a private daemon does not end before the last answer.
+  // The session keeps a private daemon running until the last reply.
   Failure Open() { return LauncherSession::Open(options_.socket_path, kKillTimeoutNs, session_); }
-  // Which job is meant. INVALID_ARGUMENT: there is none, or there are several.
+  // Finds the job. INVALID_ARGUMENT: there is none, or there are several.
   Failure Find() {
     v1::StatusReply status;
     if (Failure failure = session_->FetchStatus(status, kKillTimeoutNs); !failure.ok())
@@ -120,17 +119,17 @@ class DoomedJob {
     if (users.size() == 1) {
       request_.set_job(options_.job);
       request_.set_user(*users.begin());
-      return Look();
+      return Poll();
     }
     const std::string job = "job \"" + Shown(options_.job) + "\"";
     std::string why = users.empty()
                           ? "no " + job + DidYouMean(options_.job, names) +
                                 (names.empty() ? "; none runs" : "; mlxcommctl jobs lists them")
-                          : job + " is of several users; name one (--user):";
+                          : "several users have a " + job + "; name one (--user):";
     for (const std::string& user : users) why += " " + Shown(user);
     return Invalid(why);
   }
-  Failure Look() {
+  Failure Poll() {
     v1::StatusReply status;
     if (Failure failure = session_->FetchStatus(status, kKillTimeoutNs); !failure.ok())
       return failure;
@@ -161,8 +160,8 @@ class DoomedJob {
   std::vector<v1::RankStatus> ranks_;
 };
 
-// A signal reaches ranks that compute, too. Only processes that are connected to the daemon at this
-// moment get it, and none where their numbers are others than here.
+// Ends ranks that are computing. Signals only processes that are connected to the daemon now, and none if it
+// sees other process numbers than we do.
 void TerminateHere(DoomedJob& job) {
   v1::EndJobReply reply;
   if (!job.End(reply).ok() || reply.caller_pid() != static_cast<std::uint64_t>(::getpid())) return;
@@ -171,19 +170,19 @@ void TerminateHere(DoomedJob& job) {
   }
 }
 
-// Until no rank is left, or twice the grace is over: after the first one, ranks of this node get
-// SIGTERM. Not ok: the daemon does not answer, so nothing is known.
+// Waits until no rank is left, at most for twice the grace; after the first one, ranks of this node get
+// SIGTERM. Not ok: the daemon does not answer.
 Failure AwaitEnd(const KillOptions& options, DoomedJob& job) {
   const auto grace = std::chrono::nanoseconds(options.grace_ns);
   const auto begun = std::chrono::steady_clock::now();
   bool asked = false;
   for (;;) {
-    const Failure failure = job.Look();
+    const Failure failure = job.Poll();
     if (job.daemon_has_ended() || (failure.ok() && job.ranks().empty())) return {};
     const auto waited = std::chrono::steady_clock::now() - begun;
-    if (waited >= 2 * grace + kBetweenKillLooks) return failure;
+    if (waited >= 2 * grace + kBetweenKillPolls) return failure;
     if (failure.ok() && waited >= grace && !std::exchange(asked, true)) TerminateHere(job);
-    std::this_thread::sleep_for(kBetweenKillLooks);
+    std::this_thread::sleep_for(kBetweenKillPolls);
   }
 }
 
@@ -196,7 +195,7 @@ int RunKill(const KillOptions& options) {
   const std::vector<std::string> places = job.Places();
   v1::EndJobReply reply;
   if (failure = job.End(reply); failure.code == FailureCode::kInvalidArgument && !places.empty())
-    failure.message += ", but " + places.front() + " is there: run mlxcommctl kill on that node";
+    failure.message += ", but " + places.front() + " is running: run mlxcommctl kill on that node";
   if (failure.ok()) failure = AwaitEnd(options, job);
   if (!failure.ok()) return ReportFailure(failure);
   v1::KillReport report;
@@ -211,8 +210,8 @@ int RunKill(const KillOptions& options) {
   if (const int failed = WriteOut(text, "kill"); failed != 0) return failed;
   if (left.empty()) return 0;
   return Fail(kExitFailed, "job " + Shown(options.job) +
-                               " was failed, but is not over: " + absl::StrJoin(left, ", ") +
-                               " did not end; on another node, run mlxcommctl kill there");
+                               " was cancelled, but did not end: " + absl::StrJoin(left, ", ") +
+                               "; for ranks of another node, run mlxcommctl kill there");
 }
 
 }  // namespace
@@ -222,8 +221,8 @@ Run AddJobs(CLI::App& jobs, const Invocation&) {
   AddSocket(jobs, options->socket_path);
   jobs.add_flag("--json", options->json, "Print JSON (JobList in ctl.proto)");
   jobs.footer(
-      R"(Jobs that run or still wait for ranks, and those that ended within the last ten minutes.
-A user sees its own; root, the daemon's own user and the operators see all.)");
+      R"(Lists jobs that run or wait for ranks, and those that ended within the last ten minutes.
+You see your own; root, the daemon's own user and the operators see all.)");
   return [options] { return RunJobs(*options); };
 }
 
@@ -232,17 +231,17 @@ Run AddKill(CLI::App& kill, const Invocation&) {
   kill.add_option("job", options->job, "Name of the job")->required()->type_name("JOB");
   AddSocket(kill, options->socket_path);
   AddDuration(kill, "--grace", options->grace_ns, 0, 3600'000'000'000,
-              "Give the ranks this long to end before SIGTERM (5s)");
+              "Send SIGTERM to ranks that have not ended after this time (5s)");
   kill.add_option_function<std::string>(
           "--user", [options](const std::string& user) { options->user = user; },
-          "End the job of this user, where several have one of that name")
+          "End this user's job, if several users have one of that name")
       ->type_name("USER");
   kill.add_flag("--json", options->json, "Print JSON (KillReport in ctl.proto)");
   kill.footer(
-      R"(Every rank's pending and next operation raises CANCELLED, on all nodes. Ranks of this node
-that are still there after --grace get SIGTERM. The exit code is 0 once no rank is left, 1
-if one still is, and 3 if the daemon does not answer. Run it on a node that has a rank of
-the job; ranks that still wait for others are ended on that node alone.)");
+      R"(Every rank's pending or next operation fails with CANCELLED, on all nodes. Ranks of this
+node that have not ended after --grace get SIGTERM. The exit code is 0 if all ranks ended, 1
+if not, and 3 if the daemon does not answer. Run it on a node that has a rank of the job. If
+the job still waits for ranks, it ends the ranks of that node only.)");
   return [options] { return RunKill(*options); };
 }
 

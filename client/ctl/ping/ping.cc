@@ -67,17 +67,17 @@ Run AddPing(CLI::App& ping, const Invocation&) {
           [options](const std::string& text) {
             options->payload_bytes = ParseBytes(text);
             if (!options->payload_bytes || *options->payload_bytes > 65536) {
-              throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
+              throw CLI::ValidationError("--size",
+                                         "expected a size up to 64K, got \"" + text + "\"");
             }
           },
           "Payload of a ping (56), at most 64K")
       ->type_name("SIZE");
   ping.add_flag("--json", options->json, "Print JSON: one object, at the end");
   ping.footer(
-      R"(The message takes the same rails and routes as all messages between the two daemons, and
-is sent again if a rail is lost: "lost" means that it has not come back in time. Each rail
-has its own round trips, of the heartbeats that came back on it meanwhile. The exit code
-is 0 if any message came back.)");
+      R"(A ping takes the same rails and routes as all messages between the two daemons, and is
+resent if a rail is lost: "lost" means that no answer came in time. The round trips of each
+rail are those of its heartbeats meanwhile. The exit code is 0 if any answer came.)");
   return [options] { return RunPing(*options); };
 }
 

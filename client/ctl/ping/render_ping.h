@@ -1,4 +1,4 @@
-// The results of pings: a line for each, and a summary. Pure functions.
+// Renders pings: a line for each, and a summary. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mlxcomm::ctl {
 
 std::string RenderPing(std::uint32_t number, const v1::PingReply& reply);
-// For all that were sent, with what each rail has measured itself.
+// The summary, with the heartbeats of each rail.
 std::string RenderPings(std::span<const v1::PingReply> replies);
 std::string PingsAsJson(std::span<const v1::PingReply> replies);
 

@@ -15,10 +15,10 @@ namespace {
 
 struct RecordOptions {
   std::string socket_path;
-  std::string job;  // Empty, as group: all.
+  std::string job;  // Empty: all; so for group.
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all.
-  bool json = false;                 // For a trace: even to a terminal.
+  bool json = false;                 // For a trace: print even to a terminal.
   bool tracks = false;
 };
 
@@ -51,9 +51,8 @@ int RunRecord(const RecordOptions& options) {
 int RunTrace(const RecordOptions& options) {
   if (!options.json && ::isatty(STDOUT_FILENO) != 0) {
     std::fputs(
-        "mlxcommctl: a trace is read by Perfetto: write it to a file (mlxcommctl trace > "
-        "trace.json) and open that with https://ui.perfetto.dev; for people there is "
-        "mlxcommctl record\n",
+        "mlxcommctl: a trace is for Perfetto: write it to a file (mlxcommctl trace > trace.json) "
+        "and open that with https://ui.perfetto.dev; to read it here: mlxcommctl record\n",
         stderr);
     return kExitUsage;
   }
@@ -72,20 +71,20 @@ Run AddRecord(CLI::App& record, const Invocation&) {
   options->operations_max = 20;
   record
       .add_option("-n,--operations", options->operations_max,
-                  "Show this many, the newest (20); 0: all")
+                  "Show this many of the newest operations (20); 0: all")
       ->type_name("COUNT");
   CLI::Option* const json = record.add_flag("--json", options->json,
                                             "Print JSON (FlightRecordReply in diagnostics.proto)");
   record.add_flag("--tracks", options->tracks, "Include what each rail and worker did")
       ->needs(json);
   record.footer(
-      R"(The newest is last. The recorder is always on; of small operations that ranks of one
-machine do by themselves it has a sample. A user sees its own jobs.
+      R"(The newest operation is last. The recorder is always on; of small operations that ranks of
+one machine do directly it keeps a sample. You see your own jobs.
 
-`ago` counts from the first call of a rank of this node, `total` from there until its
-ranks had their answers. Of that, `ranks` is the time until all ranks of this node had
-called; then `peers` until another node was heard, `data` until the last byte had come or
-was acknowledged, and `end` until the end. `last` is the rank or node that came last.)");
+`ago` is the time since a rank of this node first called, `total` the time from there until
+its ranks had their results. `total` consists of `ranks`, until all ranks of this node had
+called; `peers`, until data of another node came; `data`, until the last byte had come or
+was acknowledged; and `end`. `last` is the rank or node that came last.)");
   return [options] { return RunRecord(*options); };
 }
 
@@ -93,12 +92,13 @@ Run AddTrace(CLI::App& trace, const Invocation&) {
   const auto options = std::make_shared<RecordOptions>();
   AddRecordOptions(trace, *options);
   trace
-      .add_option("-n,--operations", options->operations_max, "Export this many, the newest (all)")
+      .add_option("-n,--operations", options->operations_max,
+                  "Export this many of the newest operations (all)")
       ->type_name("COUNT");
-  trace.add_flag("--json", options->json, "Write to a terminal, too; a trace is JSON");
+  trace.add_flag("--json", options->json, "Print even to a terminal; a trace is always JSON");
   trace.footer(
-      R"(Chrome's Trace Event Format: a thread for each rank, each direction of a rail and each
-worker, with a slice for each operation, phase and frame. Times begin at 0, which is
+      R"(Prints Chrome's Trace Event Format: a thread for each rank, each direction of a rail and
+each worker, with a slice for each operation, phase and frame. Times are relative to
 `otherData.begin_unix_ns`.)");
   return [options] { return RunTrace(*options); };
 }

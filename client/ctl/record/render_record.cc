@@ -38,7 +38,7 @@ bool IsDone(const v1::RecordedOperation& operation) {
   return operation.ended_ns() != 0 && operation.failure().empty();
 }
 
-// As far as one can see: an operation with a plan, or one that has moved data, is.
+// True for an operation with a plan, or one that has moved data.
 bool IsBetweenNodes(const v1::RecordedOperation& operation) {
   if (IsDone(operation)) return operation.first_byte_ns() != 0;
   const bool message = operation.point_to_point() && operation.called_size() == 1 &&
@@ -47,8 +47,7 @@ bool IsBetweenNodes(const v1::RecordedOperation& operation) {
          operation.heard_size() > 0;
 }
 
-// When the first data of another node came; 0: not yet. An operation that is done had all that it
-// needed.
+// When the first data of another node came; 0: not yet.
 std::uint64_t MetAt(const v1::RecordedOperation& operation) {
   if (operation.first_byte_ns() == 0) return 0;
   if (operation.heard_size() == 0) return IsDone(operation) ? operation.first_byte_ns() : 0;
@@ -73,7 +72,7 @@ Row RowOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   return row;
 }
 
-// Numbers to the right, names to the left.
+// Aligns numbers to the right and names to the left.
 std::string Table(const std::vector<Row>& rows) {
   constexpr std::array<bool, kColumns> kRight = {true, false, false, true, false, true,
                                                  true, true,  true,  true, false};
@@ -103,10 +102,10 @@ std::string RanksText(const Ranks& ranks) {
   return text;
 }
 
-// For an operation that people will ask about.
+// For an operation that is not done.
 std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   std::string text = "  " + GroupOf(operation) + " " + DescribeRecorded(operation) + ": ";
-  // An operation that has begun was called, though the ring may have lost that entry.
+  // The ring may have lost the call of an operation that has begun.
   const bool begun = operation.matched_ns() != 0 || operation.first_byte_ns() != 0 ||
                      operation.last_byte_ns() != 0;
   text += operation.called_size() > 0 ? "called here by rank " + RanksText(operation.called())
@@ -127,8 +126,8 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
   return text + "\n";
 }
 
-// Numbers that are not there between the first and the last collective that ranks of a group have called.
-// Of a group on one node alone: there ranks carry out small ones by themselves, and record some.
+// Counts missing numbers between the first and the last collective of groups on one node, whose ranks do
+// small collectives directly and record only some.
 std::uint64_t CountUnrecorded(const v1::FlightRecordReply& record) {
   struct Group {
     std::uint64_t first = 0;
@@ -167,14 +166,14 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   Phases phases;
   const std::uint64_t stop_ns = operation.ended_ns() != 0 ? operation.ended_ns() : now_ns;
   std::uint64_t since_ns = CalledAt(operation);
-  // False: it has not got further than this.
+  // False: the operation has not passed this phase.
   const auto pass = [&since_ns, stop_ns](Phase& phase, std::uint64_t until_ns) {
     phase.begin_ns = since_ns;
     phase.end_ns = std::max(since_ns, until_ns != 0 ? until_ns : stop_ns);
     since_ns = phase.end_ns;
     return until_ns != 0;
   };
-  // An operation that has moved data was matched, though the ring may have lost that entry.
+  // The ring may have lost the match of an operation that has moved data.
   if (!pass(phases.ranks,
             operation.matched_ns() != 0 ? operation.matched_ns() : operation.first_byte_ns())) {
     return phases;
@@ -210,7 +209,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
   text += Table(rows);
   if (const std::uint64_t missing = CountUnrecorded(record); missing > 0) {
     text += "between them " + std::to_string(missing) +
-            " more without a record: ranks of one machine carry out small ones by themselves\n";
+            " more without a record: ranks of one machine do small ones directly\n";
   }
   if (hidden > 0) text += "and " + others;
   return details.empty() ? text : text + "not done\n" + details;

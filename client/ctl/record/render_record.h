@@ -1,4 +1,4 @@
-// A FlightRecordReply as text for people: a pure function, tested by its text.
+// A FlightRecordReply as text. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace mlxcomm::ctl {
 
-// A table of operations, the newest last, with the time of each phase; then, for those that have
-// not ended or have failed, who is missing and which rails carried them.
+// A table of operations, the newest last, with the time of each phase; then, for those that failed or are
+// not done, which ranks are missing and which rails carried data.
 std::string RenderRecord(const v1::FlightRecordReply& record);
 
-// A phase of an operation; they follow one another. The phase in which it has failed ends then; the
-// current one ends at `now_ns`.
+// A phase of an operation begins where the one before ends. A failed operation's last phase ends with the
+// failure, the current one at `now_ns`.
 struct Phase {
-  std::uint64_t begin_ns = 0;  // 0: not reached, or not needed.
+  std::uint64_t begin_ns = 0;  // 0: not reached, or skipped.
   std::uint64_t end_ns = 0;
 };
 struct Phases {
-  Phase ranks;  // From its first call here until all ranks of this node had called.
-  Phase peers;  // Until another node's first data; only sending is none.
+  Phase ranks;  // From the first call here until all ranks of this node had called.
+  Phase peers;  // Until another node's first data.
   Phase data;   // Until the last byte had come or was acknowledged.
-  Phase end;    // Until its ranks had their answers; on one node everything after the last call.
+  Phase end;    // Until its ranks had their results; on one node everything after the last call.
 };
 Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns);
 

@@ -53,7 +53,7 @@ class TraceWriter {
     event.set_dur(Microseconds(slice.end_ns - slice.begin_ns));
     return event;
   }
-  // An empty thread would look like one that did nothing.
+  // Marks the time that is no longer recorded, so that it does not look idle.
   void AddGap(std::uint32_t thread, std::uint64_t until_ns) {
     if (until_ns > begin_ns_) AddSlice(thread, {begin_ns_, until_ns}, "no longer recorded", "gap");
   }
@@ -83,7 +83,7 @@ class TraceWriter {
   std::uint32_t threads_ = 0;
 };
 
-// One rank's operations, on as many threads as overlap.
+// Spreads a rank's overlapping operations over several threads.
 class RankThreads {
  public:
   RankThreads(TraceWriter& trace, std::string name) : trace_(trace), name_(std::move(name)) {
@@ -111,7 +111,7 @@ class RankThreads {
 
 void AddPhase(TraceWriter& trace, std::uint32_t thread, const Slice& whole, const Phase& phase,
               const char* name) {
-  if (phase.begin_ns == 0) return;  // It never got there.
+  if (phase.begin_ns == 0) return;
   const Slice slice{std::clamp(phase.begin_ns, whole.begin_ns, whole.end_ns),
                     std::clamp(phase.end_ns, whole.begin_ns, whole.end_ns)};
   if (slice.end_ns > slice.begin_ns) trace.AddSlice(thread, slice, name, "phase");
@@ -137,7 +137,7 @@ void AddOperation(TraceWriter& trace, std::uint32_t thread, const Slice& slice,
 }
 
 void AddRanks(TraceWriter& trace, const v1::FlightRecordReply& record) {
-  using Key = std::pair<std::string, std::uint32_t>;  // Group, rank: sorted as people would.
+  using Key = std::pair<std::string, std::uint32_t>;  // Group, rank.
   std::map<Key, std::vector<std::pair<Slice, const v1::RecordedOperation*>>> ranks;
   for (const v1::RecordedOperation& operation : record.operations()) {
     const std::string group = operation.group_name().empty() ? std::to_string(operation.group())
@@ -162,8 +162,8 @@ struct Placed {
   const v1::RecordedSpan* span;
 };
 
-// In the order of their ends, none before the end of the previous one; those of one end share the
-// time by their bytes.
+// Places spans without overlap, in the order of their ends. Spans with the same end share the time by their
+// bytes.
 std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::string& what) {
   std::vector<Placed> placed;
   for (const v1::RecordedSpan& span : track.spans()) {

@@ -3,12 +3,11 @@
 //   process  the node
 //   thread   each rank of a group: a slice for each operation, inside it one for each phase
 //            each direction of a rail: a slice for each frame
-//            each worker: a slice for each piece of work
+//            each worker: a slice for each task
 //
-// There may have been more frames and pieces than the recorder keeps: a slice stands for the time
-// before, and says so. Slices of one thread must nest in that format. So overlapping operations of
-// a rank go to further threads of the same name, and frames that a rail moved in one go, with one
-// begin and end, share that time by their bytes.
+// A slice marks the time before the oldest entry that the recorder keeps. The format requires that slices of
+// a thread nest, so a rank's overlapping operations use several threads, and frames that a rail moved
+// together share that time by their bytes.
 #pragma once
 
 #include "mlxcomm/v1/ctl.pb.h"
@@ -16,8 +15,7 @@
 
 namespace mlxcomm::ctl {
 
-// To be written as JSON. Times are microseconds since the trace's first moment, which "otherData"
-// has.
+// Print it as JSON. Times are microseconds since "otherData"'s begin_unix_ns.
 v1::Trace RenderTrace(const v1::FlightRecordReply& record);
 
 }  // namespace mlxcomm::ctl

@@ -1,4 +1,4 @@
-// A table for people: columns as wide as their widest cell.
+// A table whose columns are as wide as their widest cell.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mlxcomm::ctl {
 
 class AlignedRows {
  public:
-  static constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.
+  static constexpr std::size_t kNoColour = ~std::size_t{0};
   using Row = std::vector<std::string>;
 
   void Add(Row row) {
@@ -29,7 +29,7 @@ class AlignedRows {
     for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
     return width;
   }
-  // Without blanks at its end; `state` is the cell with a colour.
+  // `state` is the index of the coloured cell. No trailing blanks.
   std::string Line(std::size_t row, std::size_t state, const Painter& paint) const {
     std::string line;
     std::string blanks;

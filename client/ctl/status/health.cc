@@ -9,9 +9,9 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr std::uint64_t kOtherHalfMs = 2000;  // Two launches at once have come by then, or will.
+constexpr std::uint64_t kOtherHalfMs = 2000;  // Ranks of one job have usually all joined by then.
 
-// For a link that is up all the same; empty: there is none.
+// A cable that is down, of a link that is still up; empty: none.
 std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
@@ -21,14 +21,14 @@ std::string PulledCable(const v1::StatusReply& status) {
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
         return "link " + node.name() + " to " + link.peer() +
                (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") +
-               at + " is down: is its cable in, at both ends?";
+               at + " is down: check its cable at both ends";
       }
     }
   }
   return {};
 }
 
-// A neighbour that is heard and not linked; a node that is alone but hears others.
+// A neighbour that is heard but not linked, or a reason why none is heard.
 std::string Unlinked(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
@@ -39,19 +39,18 @@ std::string Unlinked(const v1::StatusReply& status) {
   }
   for (const v1::NodeStatus& node : status.nodes()) {
     if (const std::string names = InterfacesWithoutIpv6(node); !names.empty()) {
-      return "node " + node.name() + " can find no neighbours: IPv6 is off on " + names +
+      return "node " + node.name() + " cannot find neighbours: IPv6 is off on " + names +
              " (mlxcommctl doctor)";
     }
   }
   if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
     return "node " + status.nodes(0).name() +
-           " hears other clusters alone: has it the same key and cluster as the others? "
-           "(mlxcommctl doctor)";
+           " hears only other clusters: check its key and cluster name (mlxcommctl doctor)";
   }
   return {};
 }
 
-// A link whose cause is here goes before circuits.
+// Prefers a link with a cause of its own to one that goes through other nodes.
 std::string LinkThatIsDown(const v1::StatusReply& status) {
   std::string first;
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -62,12 +61,12 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
       const LinkCause cause = CauseOf(link);
       first =
           "link " + node.name() + " to " + link.peer() +
-          (link.state() == v1::LinkState::grace ? " is down, and waited for"
+          (link.state() == v1::LinkState::grace ? " is down, jobs wait for it"
                                                 : " is " + WordOf(link.state())) +
           (cause.reason == v1::LinkReason::same_id ? ": " + cause.detail + " (mlxcommctl doctor)"
            : IsOfAnotherKey(cause.reason)
-               ? ": " + cause.detail + " (mlxcommctl doctor says which side is to change)"
-               : ": is mlxcommd running there, and the cable in?");
+               ? ": " + cause.detail + " (mlxcommctl doctor says which side to change)"
+               : ": check the cable, and that mlxcommd runs there");
       if (!consequence) return first;
     }
   }
@@ -78,15 +77,15 @@ std::string TwoWithOneId(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       if (!link.has_same_id_ms_ago() || link.same_id_ms_ago() >= kRecentMs) continue;
-      return "another machine, at " + link.same_id_at() + ", has the node id of " + link.peer() +
-             " as well: mlxcommctl doctor says what to do";
+      return "another machine, at " + link.same_id_at() + ", also has the node id of " +
+             link.peer() + ": mlxcommctl doctor says what to do";
     }
   }
   return {};
 }
 
-// Nobody can find it, nor be found by it. A private daemon is meant to be so.
-bool IsAloneForWantOfAKey(const v1::StatusReply& status) {
+// Without a key, a node and its neighbours cannot find each other. A private daemon needs none.
+bool IsAloneWithoutKey(const v1::StatusReply& status) {
   if (status.nodes_size() != 1) return false;
   const v1::NodeStatus& node = status.nodes(0);
   return node.answered() && node.cluster_keys_size() == 0 && node.links_size() == 0 &&
@@ -106,15 +105,13 @@ std::string RefusesToRestart(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     const v1::RestartStatus& restart = node.restart();
     if (!IsRefused(restart)) continue;
-    return "node " + node.name() +
-           " was told to restart and goes on as it is: " + restart.refused() +
-           ": fix that, then mlxcommctl service restart there; or mlxcommctl service restart "
+    return "node " + node.name() + " refused to restart: " + restart.refused() +
+           ": fix that, then run mlxcommctl service restart there, or mlxcommctl service restart "
            "--cancel";
   }
   return {};
 }
 
-// Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
 std::string StillForming(const v1::StatusReply& status) {
   std::uint64_t forming = 0;
   std::string first;
@@ -127,8 +124,8 @@ std::string StillForming(const v1::StatusReply& status) {
   return Plural(forming, "job") + (forming == 1 ? " is" : " are") + " still forming: " + first;
 }
 
-// These say who answers now, which outweighs how the link has ended.
-bool SaysWhoAnswers(v1::LinkReason::Value reason) {
+// These reasons describe what answers now, which matters more than how the link ended.
+bool DescribesPeer(v1::LinkReason::Value reason) {
   return IsOfAnotherKey(reason) || reason == v1::LinkReason::version_too_far ||
          reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node ||
          reason == v1::LinkReason::same_id;
@@ -155,8 +152,8 @@ std::string LongAwaited(const v1::JobStatus& job) {
                                 " for rank " + std::to_string(rank.rank());
       if (rank.stopped())
         return waits + ", which is stopped: kill -CONT " + pid + " on " + rank.node() +
-               " lets it go on";
-      if (late.empty()) late = waits + ": look at pid " + pid + " on " + rank.node();
+               " lets it continue";
+      if (late.empty()) late = waits + ": check pid " + pid + " on " + rank.node();
     }
   }
   return late;
@@ -222,9 +219,9 @@ bool IsRouted(const v1::LinkStatus& link) {
 Health HealthOf(const v1::StatusReply& status) {
   const auto bad = [](std::string text) { return Health{false, std::move(text)}; };
   for (const v1::NodeStatus& node : status.nodes()) {
-    // Behind a link that is down it cannot answer.
+    // A link that is down may be why it does not answer.
     if (!node.answered() && LinkThatIsDown(status).empty()) {
-      return bad("node " + node.name() + " does not answer: look at its mlxcommd");
+      return bad("node " + node.name() + " does not answer: check its mlxcommd");
     }
   }
   if (const std::string twins = TwoWithOneId(status); !twins.empty()) return bad(twins);
@@ -243,10 +240,10 @@ Health HealthOf(const v1::StatusReply& status) {
     return bad(Plural(failed, "job") +
                " failed within the last 10 minutes: mlxcommctl events shows what happened before");
   }
-  if (IsAloneForWantOfAKey(status)) {
+  if (IsAloneWithoutKey(status)) {
     return {true,
-            "all is well on this node, which is alone: it has no key (mlxcommctl cluster create, "
-            "or join)"};
+            "all is well, but this node is alone: it has no key (mlxcommctl cluster create, or "
+            "join)"};
   }
   return {true, "all is well"};
 }
@@ -258,7 +255,7 @@ bool IsOfAnotherKey(v1::LinkReason::Value reason) {
 
 LinkCause CauseOf(const v1::LinkStatus& link) {
   for (const v1::RailStatus& rail : link.rails()) {
-    if (rail.state() != v1::RailState::up && SaysWhoAnswers(rail.reason()))
+    if (rail.state() != v1::RailState::up && DescribesPeer(rail.reason()))
       return {rail.reason(), rail.detail()};
   }
   return {link.reason(), link.detail()};

@@ -1,4 +1,4 @@
-// The long form: all that is known of each node, rail and rank.
+// The long form: every detail of each node, rail and rank.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -34,14 +34,14 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
            std::to_string(rail.arena_regions()) + " of " +
            Plural(rail.arena_regions_max(), "region");
   }
-  // Unreliable ones may lose messages: the daemon has sent the contents again.
+  // The daemon resends messages that unreliable rails lose.
   if (rail.rdma().lost_messages() > 0) {
-    out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and made good";
+    out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and resent";
   }
   out += "\n";
 }
 
-// Against the limits.
+// A user's resources, and their limits.
 void RenderUse(const v1::UseStatus& use, std::string& out) {
   out += "    user " + Shown(use.user()) + "  " + std::to_string(use.clients()) + " of " +
          Plural(use.clients_max(), "client") + ", " +
@@ -52,24 +52,24 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
          Plural(use.groups_max(), "group") + "\n";
 }
 
-// Not configured, or not usable: not worth a line on machines with dozens.
-bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
+// Not worth a line on machines with dozens of interfaces.
+bool IsUnusedByDefault(const v1::DiscoveryInterface& interface) {
   return interface.reason() == v1::DiscoveryReason::loopback ||
          interface.reason() == v1::DiscoveryReason::unless_named;
 }
 
-// Where neighbours are looked for, and those that were heard but are not linked.
+// The interfaces used for discovery, and neighbours that are heard but not linked.
 void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
   if (!node.has_discovery()) return;
   const v1::DiscoveryStatus& discovery = node.discovery();
   std::string used;
-  std::vector<std::pair<std::string, std::string>> unused;  // The reason, and the interfaces.
+  std::vector<std::pair<std::string, std::string>> unused;  // Reason and interfaces.
   for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
     const std::string name = Shown(interface.name());
     if (interface.used()) {
       used += (used.empty() ? "" : ", ") + name;
       if (!interface.detail().empty()) used += " (" + Shown(interface.detail()) + ")";
-    } else if (!IsLeftOutByItself(interface)) {
+    } else if (!IsUnusedByDefault(interface)) {
       const auto same =
           std::ranges::find(unused, interface.detail(), [](const auto& one) { return one.first; });
       if (same == unused.end()) {
@@ -119,7 +119,7 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
     if (!rank.program().empty()) out += " (" + Shown(rank.program()) + ")";
     out += "  " + Plural(rank.operations_done(), "operation") + " done";
     if (rank.operations_met() > 0) {
-      out += ", " + std::to_string(rank.operations_met()) + " of them by the ranks themselves";
+      out += ", " + std::to_string(rank.operations_met()) + " of them between the ranks directly";
     }
     if (rank.stopped()) out += ", stopped";
     if (!rank.operation().empty()) {

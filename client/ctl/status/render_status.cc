@@ -16,15 +16,14 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// More links, or those that do not fit the screen so, stand in two columns.
+// More links, or links that do not fit the screen, are shown in two columns.
 constexpr std::size_t kLinksInOneColumn = 12;
-constexpr std::size_t kLinkRowsMin = 8;   // Also where the screen has no room.
-constexpr std::size_t kPlainRowsMin = 2;  // Of links that are well, below those that are not.
+constexpr std::size_t kLinkRowsMin = 8;   // Even if the screen has no room.
+constexpr std::size_t kPlainRowsMin = 2;  // For healthy links, below the faulty ones.
 constexpr const char* kBetweenColumns = "   ";
 constexpr std::size_t kPromptRows = 1;
 
-// A pair of nodes, as the two see their link. Several of nodes that are not in the cluster any more
-// are one, if they had the same name.
+// The link of two nodes, as both report it. Nodes that left the cluster are told apart only by name.
 struct PairOfNodes {
   std::string names;
   std::string state;
@@ -32,9 +31,9 @@ struct PairOfNodes {
   std::string over;  // "tcp", "2 tcp"
   double bytes_per_second = 0;
   double best_bytes_per_second = 0;
-  std::uint64_t round_trip_ns = 0;  // 0: not known.
-  std::string faults;               // Lines below it.
-  std::string reported_rails;       // The node that has told which rails are down.
+  std::uint64_t round_trip_ns = 0;  // 0: unknown.
+  std::string faults;               // Lines below its row.
+  std::string reported_rails;       // The node that reported the rails that are down.
   std::size_t links = 0;
 
   bool is_up() const { return state == "up"; }
@@ -52,7 +51,7 @@ std::string KindsOf(const v1::LinkStatus& link) {
   return kinds;
 }
 
-// Both sides tell of a rail that is down, each in its own words: one of them is enough.
+// Both sides report a rail that is down: one report is enough.
 void AddFaults(const std::string& node, const v1::LinkStatus& link, const Painter& paint,
                PairOfNodes& pair) {
   std::string reported;
@@ -77,8 +76,7 @@ void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
   }
 }
 
-// As `topology` counts: of each cable its fastest rail, because they share it, and of the two
-// directions the slower one.
+// As `topology` does: adds up each cable's fastest rail, and keeps the slower direction.
 void AddBest(const v1::LinkStatus& link, PairOfNodes& pair) {
   std::map<std::pair<std::string, std::string>, double> cables;
   for (const v1::RailStatus& rail : link.rails()) {
@@ -92,7 +90,7 @@ void AddBest(const v1::LinkStatus& link, PairOfNodes& pair) {
   if (sum > 0 && (slower == 0 || sum < slower)) slower = sum;
 }
 
-// This node first, as the daemon has it; nodes and links by name, numbers as numbers.
+// Sorts by name, this node first.
 v1::StatusReply InOrder(v1::StatusReply status) {
   auto& nodes = *status.mutable_nodes();
   const auto others = std::ranges::stable_partition(
@@ -107,13 +105,12 @@ v1::StatusReply InOrder(v1::StatusReply status) {
   return status;
 }
 
-// In the order in which nodes and their links come.
 std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& paint) {
   std::vector<PairOfNodes> pairs;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
   std::set<std::string> ids;
   for (const v1::NodeStatus& node : status.nodes()) ids.insert(node.id());
-  // Names may be there twice.
+  // Two nodes may have one name.
   const auto key_of = [&ids](const std::string& id, const std::string& name) {
     return !id.empty() && ids.contains(id) ? "id " + id : "name " + name;
   };
@@ -127,7 +124,7 @@ std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& p
       PairOfNodes& pair = pairs[entry->second];
       const std::string state = WordOf(link.state());
       if (is_new) pair.names = Shown(node.name()) + " - " + Shown(link.peer());
-      // Where the two sides, or several links, say other things: what is wrong.
+      // If reports differ, show the worse state.
       if (is_new || (pair.is_up() && state != "up")) pair.state = state;
       if (pair.detail.empty()) pair.detail = Shown(link.detail());
       if (pair.over.empty()) {
@@ -149,14 +146,14 @@ std::string RoundTrip(const PairOfNodes& pair) {
   return pair.round_trip_ns == 0 ? "" : HumanNanoseconds(pair.round_trip_ns);
 }
 
-// What rows of two columns say of a link: narrower ones say less.
+// What rows in two columns show; narrower ones show less.
 struct Layout {
-  bool over;  // Or links over the same kinds of rails stand below one line that names these.
+  bool over;  // False: a line above the rows names the kinds of rails.
   bool round_trip;
 };
 constexpr Layout kLayouts[] = {{true, true}, {false, true}, {false, false}};
 
-// Those that stand below one line.
+// Groups the pairs below one such line.
 std::map<std::string, std::vector<PairOfNodes>> GroupsOf(const std::vector<PairOfNodes>& pairs,
                                                          const Layout& layout) {
   std::map<std::string, std::vector<PairOfNodes>> groups;
@@ -164,7 +161,7 @@ std::map<std::string, std::vector<PairOfNodes>> GroupsOf(const std::vector<PairO
   return groups;
 }
 
-// Leaves the busiest, in the order they have; returns what says how many there are besides.
+// Keeps the busiest pairs, in their order; returns a line that counts the others.
 std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   if (plain.size() <= most) return {};
   std::vector<std::size_t> order(plain.size());
@@ -181,7 +178,7 @@ std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   return "and " + left_out + " more that are up (-v shows all)\n";
 }
 
-// The same: as many stay, at most `most`, as `fits` finds room for, with what says that others were left out.
+// The same, with the largest number up to `most` for which `fits` has room for the pairs and that line.
 template <typename Fits>
 std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, const Fits& fits) {
   const std::vector<PairOfNodes> all = plain;
@@ -194,7 +191,7 @@ std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, cons
   return left_out;
 }
 
-// False: they do not fit side by side.
+// False: two columns are too wide.
 bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, const Painter& paint,
                         const TerminalSize& room, std::string& out) {
   const auto fits = [&](const std::string& left_out) {
@@ -206,7 +203,7 @@ bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, co
   };
   const std::string left_out = KeepWhatFits(plain, 2 * room.rows, fits);
   const auto groups = GroupsOf(plain, layout);
-  AlignedRows table;  // One of all groups, so that their columns are aligned.
+  AlignedRows table;  // One for all groups, so that their columns are aligned.
   for (const auto& [over, pairs] : groups) {
     for (const PairOfNodes& pair : pairs) {
       AlignedRows::Row row{pair.names};
@@ -255,7 +252,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   }
 }
 
-// Those with something wrong come first, and are always there. The others take the room that is left.
+// Faulty links come first and are always shown; the others share the remaining room.
 void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, TerminalSize room,
                  std::string& out) {
   std::vector<PairOfNodes> marked;
@@ -319,7 +316,7 @@ void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::strin
   }
 }
 
-// In each operation ranks wait for each other for a moment.
+// Leaves out short waits, which are normal in every operation.
 google::protobuf::RepeatedPtrField<v1::WaitStatus> LongWaits(
     const google::protobuf::RepeatedPtrField<v1::WaitStatus>& waits) {
   constexpr std::uint64_t kLongMs = 1000;

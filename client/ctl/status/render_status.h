@@ -1,4 +1,4 @@
-// A StatusReply as text for people: pure functions, tested by their text.
+// A StatusReply as text. Pure functions.
 #pragma once
 
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace mlxcomm::ctl {
 
-// The short form: a row for each node, link and job, and what is wrong. Links that are well tell
-// less, or are only counted, where they would not fit the screen; one row is left for the prompt.
-// Names that others chose are passed through Shown() (cli/text.h).
+// The short form: a row for each node, link and job, with its faults. If the screen is too small, healthy
+// links show less or are only counted. One row is left for the prompt.
 std::string RenderStatus(const v1::StatusReply& status, bool colours, TerminalSize screen);
-// The long form: all that is known of each node, rail and rank.
+// The long form: every detail of each node, rail and rank.
 std::string RenderStatusDetails(const v1::StatusReply& status, bool colours);
 
 }  // namespace mlxcomm::ctl

@@ -25,11 +25,11 @@ struct StatusOptions {
   std::string socket_path;
   bool json = false;
   bool details = false;
-  bool watch = false;  // Repeats until SIGINT or SIGTERM.
+  bool watch = false;
   std::uint64_t interval_ns = 1'000'000'000;
 };
 
-// What is written to a file or pipe has no screen to fit; it is not endless all the same.
+// A file or pipe gets a bounded number of rows, too.
 TerminalSize Screen() {
   constexpr std::size_t kRowsElsewhere = 40;
   TerminalSize size = SizeOfTerminal();
@@ -47,11 +47,11 @@ Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   }
   const Failure made =
       ToJson(status, text, options.watch ? JsonLayout::kCompact : JsonLayout::kIndented);
-  if (made.ok() && options.watch) text += "\n";  // One line each.
+  if (made.ok() && options.watch) text += "\n";
   return made;
 }
 
-// A terminal's other screen, so that what stood on the first one is there afterwards.
+// The terminal's alternate screen, which keeps the contents of the first one.
 class OtherScreen {
  public:
   OtherScreen() { Write("\x1b[?1049h\x1b[?25l"); }
@@ -59,7 +59,7 @@ class OtherScreen {
   OtherScreen(const OtherScreen&) = delete;
   OtherScreen& operator=(const OtherScreen&) = delete;
 
-  // The lines that fit, in place of those before. The last one, which says what is wrong, always does.
+  // Replaces the previous lines by those that fit. The last one, the health line, is always shown.
   static std::string Frame(const std::string& text) {
     const TerminalSize size = SizeOfTerminal();
     std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
@@ -85,8 +85,7 @@ class OtherScreen {
   static void Write(const std::string& text) { (void)WriteOut(text, "status"); }
 };
 
-// In place on a terminal, one below the other elsewhere. A daemon that goes away is reported, and
-// waited for: it may be restarting.
+// Waits for a daemon that goes away, because it may be restarting.
 int Watch(const StatusOptions& options) {
   const bool colours = ColoursWanted();
   StopSignal stop;
@@ -97,11 +96,12 @@ int Watch(const StatusOptions& options) {
     std::string text;
     const Failure failure = Fetch(options, colours, text);
     if (!failure.ok() && failure.code != FailureCode::kUnavailable) {
-      screen.reset();  // Or the message would go with it.
+      screen.reset();  // The message must remain visible.
       return ReportFailure(failure);
     }
     if (!failure.ok()) {
-      const std::string waits = "mlxcommctl: " + Shown(failure.message) + "; waiting for it";
+      const std::string waits =
+          "mlxcommctl: " + Shown(failure.message) + "; waiting for it to return";
       if (screen.has_value()) {
         if (const int code = WriteOut(OtherScreen::Frame(waits), "status"); code != 0) return code;
       } else if (!away) {
@@ -136,19 +136,18 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   AddDuration(status, "--interval", options->interval_ns, 50'000'000, 3600'000'000'000,
               "Refresh interval (1s)");
   status.footer(
-      R"(The first thing to look at: a row for each node, link and job, what is wrong with it, and
-in the last line what to do. `over` says which rails a link has, `now` what they carried
-in both directions in the last second, `at best` the most that the slower direction has
-carried. Links that are well stand in two columns, or are only counted, if they do not fit
-the screen; a file or pipe has 40 rows.
+      R"(Shows a row for each node, link and job, with its faults; the last line says what to do.
+`over` is a link's rails, `now` the rate of the last second in both directions, `at best`
+the highest rate of the slower direction. If healthy links do not fit the screen, they are
+shown in two columns or only counted; a file or pipe has 40 rows.
 
 With -v, `out` and `in` are the rates of the last second, `sent` and `received` the totals
-since the rail came up; `TLS` or `plain` says whether it is encrypted. A node that looks
-for neighbours says on which interfaces, on which not and why, and which nodes it hears
-without a link.
+since the rail came up; `TLS` or `plain` shows whether it is encrypted. Each node lists the
+interfaces that it uses to find neighbours, those that it does not use and why, and nodes
+that it hears but has no link to.
 
-A user sees its own jobs and limits, and the number of others' jobs. Root, the daemon's
-own user and the operators see all. With --watch a daemon that goes away is waited for.)");
+You see your own jobs and limits, and the number of other users' jobs. Root, the daemon's
+own user and the operators see all. With --watch it waits for a daemon that goes away.)");
   return [options] { return RunStatus(*options); };
 }
 

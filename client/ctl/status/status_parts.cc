@@ -10,16 +10,16 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// A call of an RDMA driver takes milliseconds.
-constexpr std::uint64_t kDriverSlowMs = 5'000;
+constexpr char kSeeDoctor[] = " (mlxcommctl doctor says how to fix it)\n";
+constexpr std::uint64_t kDriverSlowMs = 5'000;  // A call usually takes milliseconds.
 
-// "en2 192.0.2.1:7470"; on a loopback interface its name is the address.
+// "en2 192.0.2.1:7470"; a loopback interface is named by its address.
 std::string EndOf(const std::string& interface, const std::string& address) {
   if (interface.empty() || address.starts_with(interface)) return Shown(address);
   return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
 }
 
-// "en5": macOS's names of ports. It puts Thunderbolt ports into bridge0 by default.
+// "en5": macOS, which puts Thunderbolt ports into bridge0 by default, names ports so.
 bool IsMacosPort(const std::string& name) {
   return name.size() > 2 && name.starts_with("en") &&
          name.find_first_not_of("0123456789", 2) == std::string::npos;
@@ -54,20 +54,19 @@ void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const
                     std::string& out) {
   out += indent + EndsOf(rail, paint);
   out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
-  out += Passes(rail) ? "\n" : " (mlxcommctl doctor says how to fix it)\n";
+  out += Passes(rail) ? "\n" : kSeeDoctor;
 }
 
 void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
                       std::string& out) {
   if (link.large_lost()) {
     const std::string on = link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
-    out += indent + paint.Bad("small frames pass, large ones do not") + on +
-           " (mlxcommctl doctor says how to fix it)\n";
+    out += indent + paint.Bad("small frames pass, large ones do not") + on + kSeeDoctor;
   }
   if (link.changed_frames() > 0) {
     out += indent + paint.Bad("bytes were changed or lost on the way") + ", " +
            Plural(link.changed_frames(), "time") + ", and sent again, last on " +
-           Shown(link.changed_on()) + " (mlxcommctl doctor says how to fix it)\n";
+           Shown(link.changed_on()) + kSeeDoctor;
   }
 }
 
@@ -101,8 +100,8 @@ void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& inde
   }
   if (ports.empty()) return;
   out += indent + "Thunderbolt Bridge (macOS's default) has " + ports +
-         ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it "
-         "(mlxcommctl doctor says how to fix it)\n";
+         ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it" +
+         kSeeDoctor;
 }
 
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out) {
@@ -127,12 +126,12 @@ void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::stri
     ns += static_cast<double>(rank.copied_result_ns());
   }
   if (ranks.empty()) return;
-  // The mean over the ranks, because they copy at the same time.
+  // The mean, because ranks copy at the same time.
   const double mean_ms = ns / 1e6 / static_cast<double>(ranks.size());
   out += indent + "results are copied out of shared memory on " + RanksOf(ranks) + ": " +
          Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
          HumanTime(static_cast<std::uint64_t>(mean_ms)) +
-         " a rank so far (MLX does not take that memory there, or MLXCOMM_RESULTS=copy)\n";
+         " a rank so far (MLX does not accept that memory there, or MLXCOMM_RESULTS=copy)\n";
 }
 
 std::string HealthLine(const v1::StatusReply& status, const Painter& paint) {
@@ -156,7 +155,7 @@ void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
 
 void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& reported,
                  const std::string& indent, std::string& out) {
-  // Ranks that wait for the same in the same operation share one line.
+  // Ranks that wait for the same ranks in the same operation share a line.
   std::vector<v1::WaitStatus> waits;
   for (const v1::WaitStatus& wait : reported) {
     const auto same = std::ranges::find_if(waits, [&](const v1::WaitStatus& other) {

@@ -1,4 +1,4 @@
-// What the short and the long form of a status share: colours, lists of ranks, who waits for whom.
+// Parts that the short and the long form of a status share.
 #pragma once
 
 #include <string>
@@ -25,8 +25,7 @@ class Painter {
   bool colours_;
 };
 
-// "rank 3", "ranks 0, 2", "ranks 0-62, 64": consecutive numbers are joined, because there may be
-// thousands.
+// "rank 3", "ranks 0, 2", "ranks 0-62, 64".
 template <typename Numbers>
 std::string RanksOf(const Numbers& ranks) {
   using Index = decltype(ranks.size());
@@ -44,30 +43,30 @@ std::string RanksOf(const Numbers& ranks) {
 
 // "up"; "draining, 1 job, 3 s left".
 std::string StateOf(const v1::NodeStatus& node);
-// What is wrong with a link that is up all the same: a line each.
+// A line for each fault of a link that is up.
 void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
                       std::string& out);
 // "tcp en2 192.0.2.1:7470 - en3 192.0.2.2:7470  up"
 std::string EndsOf(const v1::RailStatus& rail, const Painter& paint);
 void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
                     std::string& out);
-// An attempt that goes on or is repeated; for connections the health line says more.
+// Returns whether the rail may still come up without help; for connections the health line says more.
 bool Passes(const v1::RailStatus& rail);
-// Devices that are in use: how much of their resources. `slow_only`: those whose driver does not answer.
+// Devices in use, with their resources. `slow_only`: only those whose driver does not answer.
 void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
                 std::string& out);
-// That Thunderbolt ports are in a bridge, and what that costs.
+// Reports Thunderbolt ports in a bridge, and what that costs.
 void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
                    std::string& out);
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
-// Once for each job: which ranks copy results, and the cost.
+// The job's ranks that copy results, and what that costs.
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);
-// The jobs that failed within the last ten minutes: a line each, the newest first, at most five.
+// A line for each job that failed recently, the newest first, at most five.
 void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
                       const Painter& paint, std::string& out);
 // "health: all is well"
 std::string HealthLine(const v1::StatusReply& status, const Painter& paint);
-// Of a job or group.
+// The waits of a job or group.
 void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& waits,
                  const std::string& indent, std::string& out);
 

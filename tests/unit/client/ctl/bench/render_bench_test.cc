@@ -58,8 +58,8 @@ TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
   BenchRun run = Measured();
   run.places = {"mac-a"};
   EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks on mac-a, 20 iter"));
-  EXPECT_NE(RenderBenchEnd(run).find("all ranks on mac-a, so no cable was measured; for the "
-                                     "cables: mlxcommctl bench --nodes all\n"),
+  EXPECT_NE(RenderBenchEnd(run).find("all ranks on mac-a, so no cable was measured; to measure "
+                                     "them: mlxcommctl bench --nodes all\n"),
             std::string::npos);
   run.nodes = 1;
   EXPECT_EQ(RenderBenchEnd(run).find("no cable"), std::string::npos) << "there is none";

@@ -23,7 +23,7 @@ TEST(RenderEventTest, IsOneLineWhateverOthersWrote) {
 TEST(RenderEventTest, SaysWhatIsNoLongerKnown) {
   v1::EventsReply event;
   event.set_lost(7);
-  EXPECT_EQ(RenderEvent(event, false), "(7 events are no longer known)\n");
+  EXPECT_EQ(RenderEvent(event, false), "(7 events are no longer kept)\n");
 }
 
 }  // namespace

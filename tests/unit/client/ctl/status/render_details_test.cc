@@ -33,21 +33,22 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
                         operation: "barrier, operation 5" operation_age_ms: 3200 }
                 waits { waiting: 0 awaited: 2 operation: "barrier, operation 5" age_ms: 3200 }
                 waits { waiting: 1 awaited: 2 operation: "barrier, operation 5" age_ms: 100 } })");
-  EXPECT_EQ(RenderStatusDetails(status, /*colours=*/false),
-            "cluster c, 1 node\n"
-            "  a  up  mlxcommd 1, pid 7, up 1 min 5 s, 1 client, 6.0 MiB  (this node)\n"
-            "    to b  up\n"
-            "      tcp en2 l - en5 r  up  out 1.57 MB/s, in 0 B/s, has carried 2.10 MB/s, "
-            "at best 3.15 MB/s, round trip 90.0 us, 4.0 KiB sent, 0 B received\n"
-            "      tcp en3 - en4 10.0.0.2:7  down  no answer in time\n"
-            "      tcp 127.0.0.1:5 - 127.0.0.2:6  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
-            "jobs\n"
-            "  train  running  1 of 3 ranks\n"
-            "    rank 0  a, pid 8 (python)  5 operations done, 3 of them by the ranks themselves, "
-            "in barrier, operation 5 for 3.2 s\n"
-            "    ranks 0, 1 wait for rank 2 in barrier, operation 5 for 3.2 s\n"
-            "health: link a to b is slower than it could be: en3 is down: is its cable in, at both "
-            "ends?\n");
+  EXPECT_EQ(
+      RenderStatusDetails(status, /*colours=*/false),
+      "cluster c, 1 node\n"
+      "  a  up  mlxcommd 1, pid 7, up 1 min 5 s, 1 client, 6.0 MiB  (this node)\n"
+      "    to b  up\n"
+      "      tcp en2 l - en5 r  up  out 1.57 MB/s, in 0 B/s, has carried 2.10 MB/s, "
+      "at best 3.15 MB/s, round trip 90.0 us, 4.0 KiB sent, 0 B received\n"
+      "      tcp en3 - en4 10.0.0.2:7  down  no answer in time\n"
+      "      tcp 127.0.0.1:5 - 127.0.0.2:6  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
+      "jobs\n"
+      "  train  running  1 of 3 ranks\n"
+      "    rank 0  a, pid 8 (python)  5 operations done, 3 of them between the ranks directly, "
+      "in barrier, operation 5 for 3.2 s\n"
+      "    ranks 0, 1 wait for rank 2 in barrier, operation 5 for 3.2 s\n"
+      "health: link a to b is slower than it could be: en3 is down: check its cable at both "
+      "ends\n");
 }
 
 // Why: results that are copied cost time in every operation, and nothing else would show it.
@@ -94,7 +95,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
       "    to b  up\n"
       "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
       "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
-      "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and made good\n"
+      "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and resent\n"
       "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says how to fix "
       "it)\n"
       "no jobs\n"
@@ -132,7 +133,7 @@ TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinke
       "health: node a hears d on en3, but is not linked to it: mlxcommctl doctor says more\n");
   status.mutable_nodes(0)->mutable_discovery()->clear_neighbours();
   EXPECT_THAT(RenderStatusDetails(status, false),
-              testing::HasSubstr("health: node a hears other clusters alone"));
+              testing::HasSubstr("health: node a hears only other clusters"));
   status.mutable_nodes(0)->clear_discovery();
   EXPECT_THAT(RenderStatusDetails(status, false),
               testing::Not(testing::HasSubstr("looks for neighbours")));
@@ -169,9 +170,8 @@ TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
                  links { peer: "c" state: grace reason: interface_down
                          detail: "rail down: interface en2 is down" } }
          nodes { name: "c" state: "up" })");
-  EXPECT_THAT(
-      RenderStatusDetails(status, false),
-      testing::HasSubstr("health: link b to c is down, and waited for: is mlxcommd running"));
+  EXPECT_THAT(RenderStatusDetails(status, false),
+              testing::HasSubstr("health: link b to c is down, jobs wait for it: check the cable"));
   status.mutable_nodes(1)->clear_links();
   EXPECT_THAT(RenderStatusDetails(status, false),
               testing::HasSubstr("health: link a to c is down"));
@@ -245,7 +245,7 @@ TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
   wait.set_age_ms(61'000);
   const std::string text = RenderStatusDetails(status, false);
   EXPECT_NE(text.find("ranks 0, 2-5, 7, 8 wait for rank 1 in barrier"), std::string::npos) << text;
-  EXPECT_NE(text.find("health: job train has waited 1 min 1 s for rank 1: look at pid 77 on b"),
+  EXPECT_NE(text.find("health: job train has waited 1 min 1 s for rank 1: check pid 77 on b"),
             std::string::npos)
       << text;
   rank.set_operation(wait.operation());  // It has come: a large transfer only.
