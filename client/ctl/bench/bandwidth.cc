@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kSendAndReceive[] = "send_recv";
 
-// Every kind whose size is one number.
+// Returns whether the kind's size is one number.
 bool IsMeasured(const OperationRow& row) {
   return row.input.extent != Extent::kNothing && !HasCounts(row.value);
 }

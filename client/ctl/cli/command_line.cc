@@ -12,7 +12,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// The verbs and options that may follow.
 std::vector<std::string> NamesBelow(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* const verb : app.get_subcommands([](const CLI::App*) { return true; })) {

@@ -19,7 +19,7 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
                          const std::string& form, const std::string& what) {
   const auto take = [&value, parse, name, form](const std::string& text) {
     const std::optional<std::uint64_t> parsed = parse(text);
-    if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
+    if (!parsed) throw CLI::ValidationError(name, "expected " + form + ", got \"" + text + "\"");
     value = Value{*parsed};
   };
   return verb.add_option_function<std::string>(name, take, what + ", as " + form)
@@ -39,7 +39,7 @@ CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t&
 // An option's type_name for values that --help shows and shells complete: "{sum,prod,min}".
 inline std::string OneOf(const std::string& names) { return "{" + names + "}"; }
 
-// For CLI::App::failure_message: the error, and which --help to read.
+// The error, and which --help to read. See CLI::App::failure_message.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace mlxcomm::ctl

@@ -13,7 +13,6 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoDaemon = 3;
 inline constexpr int kExitWarnings = 4;
 
-// For --help and the man page.
 struct ExitCode {
   int code;
   const char* meaning;

@@ -8,7 +8,7 @@ namespace mlxcomm::ctl {
 
 // A terminal that understands escape sequences.
 bool IsScreen();
-// A screen, and NO_COLOR is not set (https://no-color.org).
+// Respects NO_COLOR (https://no-color.org).
 bool ColoursWanted();
 
 struct TerminalSize {

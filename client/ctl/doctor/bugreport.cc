@@ -53,7 +53,7 @@ constexpr char kRdmaFile[] = "rdma.txt";
 
 struct ReportFile {
   std::string name;
-  std::string what;  // In the list of contents.
+  std::string what;
   std::string text;
 };
 
@@ -135,8 +135,6 @@ std::string SystemForRdma() {
   return text;
 }
 
-// What RDMA devices here really do: the daemon's limits, each device and trial (rdma_trials.h), the status,
-// and the output of the system's programs.
 std::string RdmaReport(const RdmaTrialsOptions& options, const std::string& status) {
   const v1::RdmaTrials rdma = TryRdma(options);
   return status + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +

@@ -294,7 +294,7 @@ void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkSt
   }
 }
 
-// For a cable of a link that is still up.
+// Reports a cable of a link that is still up.
 void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link,
                   const v1::RailStatus& rail, Findings& findings) {
   const auto off = SwitchedOffUnder(facts.cluster, node, link, rail);

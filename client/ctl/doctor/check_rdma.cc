@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kThunderbolt5Gigabits = 80;
 
-// As the node's daemon reports.
 bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
   for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
     if (checkup.name() == node.name()) return checkup.system().starts_with("Darwin");
@@ -28,7 +27,7 @@ std::string NoDevicesObject(const v1::NodeStatus& node) {
   return absl::StrCat("node ", node.name(), ", RDMA");
 }
 
-// Returns whether all visible ports are slower than Thunderbolt 5.
+// False if no port is known.
 bool IsBelowThunderbolt5(const Facts& facts) {
   double fastest = 0;
   for (const ThunderboltPort& port : facts.system.ports) {
@@ -50,7 +49,6 @@ bool CannotBeOpened(const v1::RdmaDevice& device) {
   return device.reason() == v1::LinkReason::rdma_not_opened;
 }
 
-// For a library that lists no device.
 void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   const std::string object = NoDevicesObject(node);
   const bool own = IsOwn(facts, node);
@@ -84,7 +82,6 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
   }
 }
 
-// As the node itself reports.
 bool IsOff(const Facts& facts, const std::string& node) {
   for (const v1::NodeStatus& one : facts.cluster.status.nodes()) {
     if (one.name() == node) return one.answered() && !one.has_rdma();
@@ -161,7 +158,6 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   if (kind != nullptr) findings.Add(kind->id, object, values);
 }
 
-// For --all.
 std::string Summary(const v1::NodeStatus& node) {
   if (!node.has_rdma()) return "off (rdma { enabled: true } in the configuration)";
   const v1::RdmaStatus& rdma = node.rdma();
@@ -178,7 +174,7 @@ std::string Summary(const v1::NodeStatus& node) {
   return text;
 }
 
-// From the system's report: if no daemon answers, and for Macs on which RDMA is off.
+// Uses the system's own report if no daemon answers, or if a Mac has RDMA switched off.
 void CheckOwnSystem(const Facts& facts, Findings& findings) {
   const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");

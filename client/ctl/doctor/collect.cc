@@ -47,7 +47,6 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   }
 }
 
-// Checks the libraries of the service's program, and their libraries.
 [[maybe_unused]] void CollectLibraries(SystemFacts& facts) {
   if (::access(kServiceProgram, X_OK) != 0) return;
   constexpr std::size_t kLibrariesMax = 512;

@@ -102,7 +102,6 @@ SshFacts TrySsh(const SshTargets& wanted, const ClusterFacts& cluster) {
           .nameless = chosen.nameless};
 }
 
-// Chooses the hosts for which launch would call ssh.
 Failure ChooseSsh(const DoctorOptions& options, SshTargets& chosen) {
   chosen.how.command = SshCommand(options.ssh_command);
   chosen.how.own_path = OwnPath(options.called);

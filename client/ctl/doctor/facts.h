@@ -99,9 +99,8 @@ struct SshFacts {
   std::vector<std::string> nameless;  // Nodes whose names are not host names.
 };
 
-// What is wrong with a key file; empty text: nothing.
 struct KeyTrouble {
-  std::string text;
+  std::string text;  // Empty: none.
   bool others_can_use_it = false;
 };
 

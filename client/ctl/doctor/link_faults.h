@@ -20,7 +20,6 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
 const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
                                         const std::string& interface);
 
-// An interface that is switched off.
 struct OffInterface {
   std::string node;
   std::string name;
@@ -33,7 +32,7 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
 
 // Returns whether it is recent enough to report: older one-off events are not faults.
 bool IsRecent(const Facts& facts, std::uint64_t ms_ago);
-// For hellos and connections without the key, which repeat while another machine has a different key.
+// Hellos and connections without the key repeat while another machine has a different key.
 inline constexpr std::uint64_t kStillComingMs = 60'000;
 bool IsStillComing(const Facts& facts, std::uint64_t ms_ago);
 bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node);

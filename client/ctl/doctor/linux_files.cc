@@ -18,7 +18,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// The sorted names in a folder, at most 4096.
 std::vector<std::string> ListFolder(const std::string& path) {
   constexpr std::size_t kNamesMax = 4096;
   std::vector<std::string> names;

@@ -13,9 +13,7 @@ namespace mlxcomm::ctl {
 std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root);
 std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root);
 std::vector<RdmaPort> ReadLinuxRdma(const std::string& root);
-// Whether the machine sleeps when idle, by logind.conf.
-std::optional<bool> ReadLinuxSleep(const std::string& root);
-// Whether ufw or firewalld is on.
-std::optional<bool> ReadLinuxFirewall(const std::string& root);
+std::optional<bool> ReadLinuxSleep(const std::string& root);     // When idle, by logind.conf.
+std::optional<bool> ReadLinuxFirewall(const std::string& root);  // ufw or firewalld.
 
 }  // namespace mlxcomm::ctl

@@ -51,7 +51,6 @@ Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
   return {std::string(parts.first), std::string(absl::StripSuffix(parts.second, "\n"))};
 }
 
-// Splits lines into words at tabs.
 std::vector<Words> Table(const std::string& text) {
   std::vector<Words> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {

@@ -16,7 +16,7 @@ pid_t ForkGroup() {
   pid_t child = -1;
   int why = 0;
   {
-    const BlockedSignals blocked;  // In parent and child.
+    const BlockedSignals blocked;
     child = ::fork();
     why = errno;
     if (child == 0) {

@@ -229,7 +229,6 @@ RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
   return command;
 }
 
-// The ranks of a host that get the input.
 std::vector<unsigned> ReadersOf(const PlacedRanks& placed, const std::string& input) {
   if (input == "all") return placed.ranks;
   const bool has_0 = std::ranges::find(placed.ranks, 0u) != placed.ranks.end();
@@ -407,7 +406,7 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
       ->check(CLI::IsMember({"all", "0", "none"}));
   launch
       .add_option("--cwd", options->directory,
-                  "Start the ranks in this directory (the current one, else the home directory)")
+                  "Start the ranks in this directory (the current one, or the home directory)")
       ->type_name("DIR");
   launch.add_option("--python", options->python, "Run the command with this Python")
       ->type_name("FILE");
@@ -421,7 +420,7 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   AddDuration(launch, "--grace", options->grace_ns, 0, 3600'000'000'000,
               "After a failure, give the other ranks this long to end (5s)");
   launch.add_flag("--keep-going", options->keep_going,
-                  "After a failure, let the other ranks go on; see mlxcomm.shrink");
+                  "After a failure, let the other ranks continue; see mlxcomm.shrink");
   launch.add_flag("--copy", options->copy,
                   "Copy the script and its folder to the other hosts first (rsync)");
   AddSocket(launch, options->socket_path);

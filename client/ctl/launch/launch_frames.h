@@ -17,7 +17,7 @@ namespace mlxcomm::ctl {
 
 inline constexpr std::string_view kFramesBegin = "mlxcommctl launch, frames 1\n";
 inline constexpr std::size_t kLaunchFrameBytesMax = std::size_t{1} << 20;
-inline constexpr std::size_t kLaunchChunkBytes = 32 * 1024;      // Of a stream, in one frame.
+inline constexpr std::size_t kLaunchChunkBytes = 32 * 1024;      // The most in one frame.
 inline constexpr std::size_t kLaunchInputBytesMax = 256 * 1024;  // Sent and not yet read by ranks.
 
 class FrameReader {

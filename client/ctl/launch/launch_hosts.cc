@@ -80,7 +80,7 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     names.insert(node.name());
     for (const v1::LinkStatus& link : node.links()) {
-      // Of a node that was never linked, only the configured address is known.
+      // Only the configured address of a node that was never linked is known.
       if (!link.peer_id().empty()) names.insert(link.peer());
     }
   }
@@ -150,7 +150,7 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
     }
     if (equals != std::string::npos) {
       environment.emplace_back(name, assignment.substr(equals + 1));
-    } else if (bare == BareName::kEmpty) {  // As with mlx.launch.
+    } else if (bare == BareName::kEmpty) {
       environment.emplace_back(name, "");
     } else if (const char* const own = std::getenv(name.c_str()); own != nullptr) {
       environment.emplace_back(name, own);

@@ -28,10 +28,10 @@ inline constexpr unsigned kRanksMax = 4096;  // Per job.
 inline constexpr auto kJoinPatience = std::chrono::seconds(10);
 // Between SIGTERM and SIGKILL.
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
-// For output, after all ranks have ended, that another process may still write.
+// After all ranks have ended, another process may write their output for this long.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
-// For a rank other than 0 to read its input: most programs read only on rank 0, and the others must not hold
-// that up.
+// A rank other than 0 that reads no input for this long gets no more: most programs read only on rank 0, and
+// the others must not hold that up.
 inline constexpr auto kInputPatience = std::chrono::seconds(60);
 
 // The same for all ranks of a job.

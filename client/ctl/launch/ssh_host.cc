@@ -20,11 +20,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// For ssh to start the agent. ssh's own timeouts are shorter.
+// Limits how long ssh may take to start the agent. Its own timeouts are shorter.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
-constexpr std::size_t kReportBytesMax = 2000;  // Of an agent's message.
-// For the agent to ask the daemon about the outcome, after its ranks have ended.
+constexpr std::size_t kReportBytesMax = 2000;  // Longer messages of an agent are cut.
+// The agent may ask the daemon about the outcome for this long.
 constexpr auto kOutcomePatience = std::chrono::seconds(6);
 
 std::string Listed(const std::vector<unsigned>& ranks) {

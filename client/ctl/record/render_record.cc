@@ -102,7 +102,6 @@ std::string RanksText(const Ranks& ranks) {
   return text;
 }
 
-// For an operation that is not done.
 std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   std::string text = "  " + GroupOf(operation) + " " + DescribeRecorded(operation) + ": ";
   // The ring may have lost the call of an operation that has begun.

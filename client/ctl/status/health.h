@@ -14,7 +14,7 @@ struct Health {
 };
 Health HealthOf(const v1::StatusReply& status);
 
-// How long one-off events are reported, unless doctor's --recent says otherwise.
+// One-off events are reported for this long, unless doctor's --recent says otherwise.
 inline constexpr std::uint64_t kRecentMs = 600'000;
 
 // Returns whether the node refused to restart within that time.

@@ -1,4 +1,4 @@
-// The long form: every detail of each node, rail and rank.
+// The long form of a status.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -41,7 +41,6 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
   out += "\n";
 }
 
-// A user's resources, and their limits.
 void RenderUse(const v1::UseStatus& use, std::string& out) {
   out += "    user " + Shown(use.user()) + "  " + std::to_string(use.clients()) + " of " +
          Plural(use.clients_max(), "client") + ", " +

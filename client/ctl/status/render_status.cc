@@ -19,11 +19,11 @@ namespace {
 // More links, or links that do not fit the screen, are shown in two columns.
 constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMin = 8;   // Even if the screen has no room.
-constexpr std::size_t kPlainRowsMin = 2;  // For healthy links, below the faulty ones.
+constexpr std::size_t kPlainRowsMin = 2;  // Healthy links, below the faulty ones.
 constexpr const char* kBetweenColumns = "   ";
 constexpr std::size_t kPromptRows = 1;
 
-// The link of two nodes, as both report it. Nodes that left the cluster are told apart only by name.
+// The link of two nodes, as both report it. Nodes that left the cluster differ only by name.
 struct PairOfNodes {
   std::string names;
   std::string state;
@@ -146,7 +146,7 @@ std::string RoundTrip(const PairOfNodes& pair) {
   return pair.round_trip_ns == 0 ? "" : HumanNanoseconds(pair.round_trip_ns);
 }
 
-// What rows in two columns show; narrower ones show less.
+// The contents of rows in two columns; narrower ones show less.
 struct Layout {
   bool over;  // False: a line above the rows names the kinds of rails.
   bool round_trip;
