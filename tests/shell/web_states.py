@@ -75,7 +75,8 @@ class State:
                        f"{self.port(*pair)} is down: check its cable at both ends"}
         self.found("warning", "MC305", f"cable {a} {self.port(*pair)} - {self.port(*pair[::-1])} {b}",
                    "a cable of a link is down", found="down", expected="up",
-                   remedy="check that it is plugged in at both ends. The nodes reach each other through others")
+                   remedy="check that it is plugged in at both ends. The nodes reach each other "
+                   "through others")
         self.happened.append(("warning", f"link to {b}", f"rail {self.port(*pair)} is down: no carrier"))
         return self
 

@@ -12,7 +12,7 @@ BenchSubject Of(OperationKind kind, std::uint32_t ranks, DataType type = DataTyp
 
 // Why: figures are compared with those of nccl-tests, so they must mean the same.
 // How: a GB in a second between four ranks, against its PERFORMANCE.md.
-TEST(BandwidthTest, IsThatOfNcclTests) {
+TEST(BandwidthTest, BusBandwidthIsThatOfNcclTests) {
   const std::uint64_t bytes = 1'000'000'000;
   const double second = 1e9;
   EXPECT_DOUBLE_EQ(AlgorithmBandwidth(bytes, second), 1e9);
@@ -28,7 +28,7 @@ TEST(BandwidthTest, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kAllReduce, 1), bytes, second), 0);
 }
 
-TEST(BandwidthTest, SizeIsOfAllBlocksWhereThereIsOneForEachRank) {
+TEST(BandwidthTest, SizeCountsAllBlocksIfEachRankHasOne) {
   EXPECT_EQ(BenchCount(Of(OperationKind::kAllReduce, 4), 1024), 256u);
   EXPECT_EQ(BenchCount(Of(OperationKind::kAllGather, 4), 1024), 64u);
   EXPECT_EQ(BenchBytes(Of(OperationKind::kAllToAll, 4), 64), 1024u);
@@ -36,7 +36,7 @@ TEST(BandwidthTest, SizeIsOfAllBlocksWhereThereIsOneForEachRank) {
   EXPECT_EQ(BenchCount(Of(OperationKind::kAllToAll, 4), 1), 1u) << "at least one element";
 }
 
-TEST(BandwidthTest, CountsGrowToTheLastAndComeOnce) {
+TEST(BandwidthTest, CountsGrowToTheLastWithoutDuplicates) {
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 8, 128, 4),
             (std::vector<std::uint64_t>{2, 8, 32}));
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 1, 16, 2),
@@ -49,7 +49,7 @@ TEST(BandwidthTest, CountsGrowToTheLastAndComeOnce) {
       << "the last size is measured, too";
 }
 
-TEST(BandwidthTest, NamesAreFound) {
+TEST(BandwidthTest, FindsKindsTypesAndOperatorsByName) {
   EXPECT_EQ(FindBenchKind("send_recv"), OperationKind::kSend);
   EXPECT_EQ(FindBenchKind("barrier"), std::nullopt);
   EXPECT_EQ(FindDataType("bfloat16"), DataType::kBfloat16);

@@ -34,7 +34,7 @@ TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAgain) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());
 }
 
-TEST(LinkLoadsTest, CountsWhatIsForwardedOnTheCablesAlone) {
+TEST(LinkLoadsTest, CountsForwardedBytesOnlyOnCables) {
   const auto loads = LoadsBetween(Status(Rail("1", 0) + Rail("2", 0, "route")),
                                   Status(Rail("1", 10) + Rail("2", 10, "route")), 1, 1);
   ASSERT_EQ(loads.size(), 1u);
@@ -51,7 +51,7 @@ std::string RailOn(const std::string& interface, const std::string& transport, i
 
 // Why: a connection and a queue pair share their cable. The sum of what each carried alone would be
 // twice what is possible, and a full cable would look half empty.
-TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
+TEST(LinkLoadsTest, CountsACableOnceWithSeveralRails) {
   const auto loads =
       LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +
                           RailOn("en3", "tcp", 0, 3e6)),
@@ -71,14 +71,14 @@ TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
 }
 
 // Both at once may carry more than either has alone: then that is the best of the cable.
-TEST(LinkLoadsTest, TakesWhatASharedCableCarriesNowForItsBest) {
+TEST(LinkLoadsTest, RaisesTheBestRateOfASharedCableToItsRateNow) {
   const auto loads = LoadsBetween(
       Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),
       Status(RailOn("en2", "tcp", 600, 3e6) + RailOn("en2", "rdma", 1000, 5e6)), 1, 200'000);
   EXPECT_DOUBLE_EQ(loads.at(0).best_bytes_per_second(), 8e6);
 }
 
-TEST(LinkLoadsTest, SaysNothingOfATimeThatIsNone) {
+TEST(LinkLoadsTest, ReturnsNoLoadsWithoutATime) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 0)), Status(Rail("1", 9)), 0, 1).empty());
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 0)), Status(Rail("1", 9)), 1, 0).empty());
 }

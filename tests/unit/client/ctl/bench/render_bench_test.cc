@@ -54,7 +54,7 @@ TEST(RenderBenchTest, IsATable) {
 }
 
 // Why: people took 3 GB/s inside one machine for their cable's.
-TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
+TEST(RenderBenchTest, NamesTheMeasuredNodes) {
   BenchRun run = Measured();
   run.places = {"mac-a"};
   EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks on mac-a, 20 iter"));
@@ -79,7 +79,7 @@ TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
 }
 
 // Why: a user with RDMA wants to know whether it is used, and what TCP carries beside it.
-TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
+TEST(RenderBenchTest, ShowsTheBytesOfEachKindOfRail) {
   BenchRun run = Measured();
   v1::BenchLink& load = run.results[1].loads[0];
   load.MergeFrom(Link(R"(rails { transport: "rdma" bytes_per_operation: 943718
@@ -96,7 +96,7 @@ TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
   EXPECT_EQ(RenderBenchEnd(run).find("over"), std::string::npos) << "nothing new";
 }
 
-TEST(RenderBenchTest, SaysWhatIsWrongOrWasNotLookedAt) {
+TEST(RenderBenchTest, ReportsWrongAndUncheckedValues) {
   BenchRun run = Measured();
   run.results[1].wrong = 3;
   EXPECT_NE(RenderBenchEnd(run).find("WRONG: 3 elements"), std::string::npos);
@@ -105,7 +105,7 @@ TEST(RenderBenchTest, SaysWhatIsWrongOrWasNotLookedAt) {
   EXPECT_NE(RenderBenchRow(run, run.results[0]).find(" -\n"), std::string::npos);
 }
 
-TEST(RenderBenchTest, SaysThatItWasInPlace) {
+TEST(RenderBenchTest, ReportsInPlace) {
   BenchRun run = Measured();
   run.in_place = true;
   EXPECT_NE(RenderBenchHead(run).find("a, b, in place, 20 iterations"), std::string::npos);
@@ -126,7 +126,7 @@ TEST(RenderBenchTest, WritesJson) {
   EXPECT_EQ(link.at("fraction_of_best").number_value(), 0.84);
 }
 
-TEST(RenderBenchTest, TakesOnlyWhatARankWrites) {
+TEST(RenderBenchTest, ParsesOnlyTheOutputOfARank) {
   BenchResult result;
   EXPECT_TRUE(ParseBenchResult("2 26 8420.1 8400.0 8440.0 0", result));
   EXPECT_EQ(result.operations, 26u);

@@ -41,7 +41,7 @@ class CommandTableTest : public testing::Test {
 };
 
 // Why: verbs that only programs call do not help a person who types.
-TEST_F(CommandTableTest, LeavesOutWhatHelpHides) {
+TEST_F(CommandTableTest, LeavesOutVerbsThatHelpHides) {
   app_.add_subcommand("launch-agent", "What launch starts elsewhere")->group("");
   const auto table = TableOf(app_);
   for (const Command* const command : Flattened(table)) EXPECT_NE(command->name, "launch-agent");
@@ -68,14 +68,14 @@ TEST_F(CommandTableTest, HasEveryVerbAndOptionOfTheParser) {
   EXPECT_FALSE(create.runs_program());
 }
 
-TEST_F(CommandTableTest, KnowsWhatRunsAProgram) {
+TEST_F(CommandTableTest, KnowsVerbsThatRunAProgram) {
   const Command launch = *Flattened(TableOf(app_)).back();
   EXPECT_TRUE(launch.runs_program());
   EXPECT_TRUE(launch.options.back().positional);
 }
 
 // Why: verbs may group their options for --help; these groups have no name of their own.
-TEST_F(CommandTableTest, TakesGroupedOptionsForTheVerbs) {
+TEST_F(CommandTableTest, TreatsGroupedOptionsAsTheVerbs) {
   CLI::App* const verb = app_.add_subcommand("ping", "Ask");
   verb->add_option_group("", "Where")->add_option("--node", text_, "Which");
   const Command top = TableOf(app_);

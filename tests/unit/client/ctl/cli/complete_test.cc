@@ -64,7 +64,7 @@ TEST_F(CompleteTest, OffersVerbsThenTheirOptions) {
   EXPECT_THAT(Offered({}), IsEmpty());
 }
 
-TEST_F(CompleteTest, OffersValuesInBothFormsAndOfListsTheNext) {
+TEST_F(CompleteTest, OffersValuesInBothFormsAndTheNextOfAList) {
   EXPECT_THAT(Offered({"bench", "-o", "r"}), ElementsAre("ring\tWhich way"));
   EXPECT_THAT(Offered({"bench", "--op=r"}), ElementsAre("--op=ring\tWhich way"));
   EXPECT_THAT(Offered({"bench", "--op=tree,r"}), ElementsAre("--op=tree,ring\tWhich way"));
@@ -75,7 +75,7 @@ TEST_F(CompleteTest, OffersValuesInBothFormsAndOfListsTheNext) {
 }
 
 // Why: an option's value may be any word, even a verb's name or one that begins with a hyphen.
-TEST_F(CompleteTest, StepsOverValues) {
+TEST_F(CompleteTest, SkipsValuesOfOptions) {
   EXPECT_THAT(Offered({"bench", "--bytes", "ping", "--cw"}), ElementsAre("--cwd\tWhere"));
   EXPECT_THAT(Offered({"launch", "-n", "--", "-"}), ElementsAre("-n\tHow many"));
 }
@@ -88,7 +88,7 @@ TEST_F(CompleteTest, LeavesAProgramToTheShell) {
 }
 
 // Why: nodes name themselves, and bash puts an offered word on the command line unchanged.
-TEST_F(CompleteTest, OffersOnlyNamesOfNodesThatMeanNothingToAShell) {
+TEST_F(CompleteTest, OffersOnlyNodeNamesThatAreSafeInAShell) {
   nodes_ = {"mac-1", "mac-2.local", "$(reboot)", "a b", "-x", "a\nb", "*", "", "~root"};
   EXPECT_THAT(Offered({"ping", ""}), ElementsAre("mac-1\tIts name", "mac-2.local\tIts name"));
   EXPECT_EQ(asked_, "");

@@ -27,14 +27,14 @@ Struct SchemaOf(const std::string& message) {
   return Parsed(schema.value_or("{}"));
 }
 
-TEST(JsonSchemaTest, IsThereForMessagesAlone) {
+TEST(JsonSchemaTest, ExistsOnlyForMessages) {
   EXPECT_EQ(SchemaOf("SchemaList").fields().at("$schema").string_value(),
             "https://json-schema.org/draft/2020-12/schema");
   EXPECT_FALSE(SchemaOfMessage("mlxcomm.v1.Nothing", "").has_value());
 }
 
 // Why: the type alone does not say that a text is one of four words, or that a null is possible.
-TEST(JsonSchemaTest, SaysWhatFieldsHoldBeyondTheirTypes) {
+TEST(JsonSchemaTest, DescribesFieldsBeyondTheirTypes) {
   const Struct schema = SchemaOf("DoctorReport");
   const Struct& finding = At(At(At(schema, "$defs"), "DoctorFinding"), "properties");
   EXPECT_EQ(At(finding, "severity").fields().at("enum").list_value().values_size(), 4);

@@ -28,7 +28,7 @@ TEST(JsonTextTest, PrintsEveryFieldUnderItsName) {
 
 // Why: paths are bytes, and others choose names. Protobuf alone drops such bytes, so that two
 // different names became one, and complains on standard error.
-TEST(JsonTextTest, ShowsBytesThatAreNoTextAsUnknownCharacters) {
+TEST(JsonTextTest, ReplacesInvalidUtf8) {
   v1::RdmaTrials trials;
   trials.set_trouble("v\xe2\x82");
   v1::RdmaTrialDevice& device = *trials.add_devices();

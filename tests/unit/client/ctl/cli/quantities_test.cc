@@ -24,7 +24,7 @@ TEST(QuantitiesTest, ReadsSizesInPowersOf1024) {
 }
 
 // Why: half a byte, or a size that wrapped round, would be taken as intended.
-TEST(QuantitiesTest, RefusesWhatItWouldHaveToGuess) {
+TEST(QuantitiesTest, RefusesAmbiguousSizes) {
   for (const char* const text :
        {"", "M", "-1", "+1", "1.", ".5M", "1.5", "0.3K", "64MB", "64 M", "64m", "1e6", "0x10",
         "1.5.5G", "64M ", "99999999999999999999", "8388608T", "0.0000000001G", "nan"}) {
@@ -57,7 +57,7 @@ TEST(QuantitiesTest, ShowsThreeDigits) {
 }
 
 // Why: the page of mlxcommctl web is tested with the same file.
-TEST(QuantitiesTest, ShowsWhatThePageShows) {
+TEST(QuantitiesTest, ShowsTheSameAsThePage) {
   const auto rate = [](double value) { return HumanRate(value); };
   const auto rate_now = [](double value) { return RateNow(value); };
   const auto bytes = [](double value) { return HumanBytes(value); };

@@ -9,7 +9,7 @@
 namespace mlxcomm::ctl::terminal_test {
 namespace {
 
-TEST(TerminalTest, WantsNoColoursWhereSomethingSaysSo) {
+TEST(TerminalTest, HasNoColoursIfTheEnvironmentForbidsThem) {
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(ColoursWanted());
   ::unsetenv("NO_COLOR");
@@ -19,7 +19,7 @@ TEST(TerminalTest, WantsNoColoursWhereSomethingSaysSo) {
   EXPECT_EQ(ColoursWanted(), ::isatty(STDOUT_FILENO) != 0);
 }
 
-TEST(TerminalTest, CountsTheRowsOfLinesThatAreWrapped) {
+TEST(TerminalTest, CountsTheRowsOfWrappedLines) {
   EXPECT_EQ(RowsOf("", 4), 0u);
   EXPECT_EQ(RowsOf("a\n\nb", 4), 3u);
   EXPECT_EQ(RowsOf("abcd\n", 4), 1u);

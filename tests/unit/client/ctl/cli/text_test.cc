@@ -5,13 +5,13 @@
 namespace mlxcomm::ctl::text_test {
 namespace {
 
-TEST(ExpectedOneOfTest, NamesTheNearestBeforeAll) {
+TEST(ExpectedOneOfTest, NamesTheNearestFirst) {
   EXPECT_EQ(ExpectedOneOf("rign", "ring, tree"),
             "; did you mean \"ring\"? Expected one of ring, tree");
   EXPECT_EQ(ExpectedOneOf("star", "ring, tree"), ": expected one of ring, tree");
 }
 
-TEST(NameOrderTest, TakesNumbersAsNumbers) {
+TEST(NameOrderTest, SortsNumbersByValue) {
   const auto is_before = [](const std::string& a, const std::string& b) {
     return NumbersPadded(a) < NumbersPadded(b) && !(NumbersPadded(b) < NumbersPadded(a));
   };

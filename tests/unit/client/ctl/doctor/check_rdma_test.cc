@@ -60,7 +60,7 @@ std::string SummaryOf(const Facts& facts) {
 
 // Why: most users of Ethernet, or of Macs without Thunderbolt 5, have not asked for RDMA and do not
 // want to hear about it.
-TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
+TEST(CheckRdmaTest, FindsNothingIfRdmaIsOffOrHealthy) {
   Facts off = Reported("");
   EXPECT_EQ(Codes(off), List());
   off.system.rdma_enabled = false;
@@ -81,7 +81,7 @@ TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
       << "no neighbour yet";
 }
 
-TEST(CheckRdmaTest, TellsWhatAMacLacks) {
+TEST(CheckRdmaTest, ReportsWhatAMacLacks) {
   EXPECT_EQ(Codes(Reported(R"(rdma { state: "no library" reason: rdma_no_library detail: "x" })")),
             List{"MC310"});
   Facts none = Reported(R"(rdma { state: "found" })");
@@ -102,7 +102,7 @@ TEST(CheckRdmaTest, TellsWhatAMacLacks) {
 }
 
 // Why: a driver's fault is no reason to doubt the cable or the daemon.
-TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
+TEST(CheckRdmaTest, ReportsDriversThatDoNotAnswer) {
   for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
     const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
     EXPECT_EQ(Codes(Reported(node)), List{"MC314"});
@@ -124,7 +124,7 @@ struct RailCase {
 };
 
 // By reasons alone: the sentence beside them may be anything.
-TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
+TEST(CheckRdmaTest, ReportsWhyARailIsNotUp) {
   const RailCase cases[] = {{"rdma_port_down", false, "MC306", "en2"},
                             {"rdma_port_down", true, "MC306", "en3"},
                             {"rdma_no_gid", false, "MC313", "en2"},
@@ -160,7 +160,7 @@ TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
   }
 }
 
-TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
+TEST(CheckRdmaTest, ReportsDevicesThatLinuxHidesFromTheDaemon) {
   Facts facts = Reported(R"(rdma { state: "found" })");
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
@@ -178,7 +178,7 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
 }
 
 // One of the two sides begins; the other one does not learn that no offer will come.
-TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
+TEST(CheckRdmaTest, ReportsThatRdmaIsOffIfNoOfferComes) {
   Facts facts = Reported(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
   v1::NodeStatus& b = *facts.cluster.status.add_nodes();
@@ -190,7 +190,7 @@ TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
 
 // Why: on Linux the device is found by its GIDs, and unless these are shown, the reason is
 // invisible.
-TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
+TEST(CheckRdmaTest, ListsDevicesIfNoneMatchesTheInterface) {
   Facts facts =
       Reported(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
@@ -209,7 +209,7 @@ TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
   EXPECT_EQ(Codes(facts), List()) << "RDMA is used where it was meant to be";
 }
 
-TEST(CheckRdmaTest, TellsWhereLittleMemoryMayBeLocked) {
+TEST(CheckRdmaTest, ReportsALowLimitOfLockedMemory) {
   Facts facts = Reported(kOneDevice);
   facts.cluster.checkups.mutable_nodes(0)->set_locked_bytes_max(8 << 20);
   EXPECT_EQ(Codes(facts), List{"MC319"});
@@ -218,7 +218,7 @@ TEST(CheckRdmaTest, TellsWhereLittleMemoryMayBeLocked) {
 }
 
 // Why: without a daemon the system's own tools still know something.
-TEST(CheckRdmaTest, AsksTheSystemWhereNoDaemonAnswers) {
+TEST(CheckRdmaTest, UsesTheSystemsReportIfNoDaemonAnswers) {
   Facts facts;
   facts.system.kind = SystemKind::kMacos;
   facts.system.rdma_enabled = false;

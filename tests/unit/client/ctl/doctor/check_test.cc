@@ -65,7 +65,7 @@ std::vector<Finding> Found(const Facts& facts, const std::string& code) {
   return found;
 }
 
-TEST(CheckTest, FindsNothingWhereAllIsWell) {
+TEST(CheckTest, FindsNothingIfAllIsWell) {
   for (const Finding& finding : Check(Well()).Sorted())
     EXPECT_EQ(KindOf(finding.code)->severity, Severity::kOk) << finding.id;
   EXPECT_EQ(Found(Well(), "MC106").size(), 1u);
@@ -85,7 +85,7 @@ TEST(CheckTest, WorksWithoutADaemon) {
   EXPECT_FALSE(Found(facts, "MC101").at(0).fix.safe);
 }
 
-TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
+TEST(CheckTest, NamesTheCommandThatFixesAKeyFile) {
   Facts facts = Well();
   facts.system.key_file = "/k";
   facts.system.key_trouble = {"others can use it (mode 644)", /*others_can_use_it=*/true};
@@ -150,7 +150,7 @@ TEST(CheckTest, GivesAPortWithoutAnAddressANetworkService) {
 
 // Why: macOS goes by the program that owns the window, so the advice "allow mlxcommd" cannot be
 // followed.
-TEST(CheckTest, NamesWhoseWindowItIsWhereTheSystemKeepsTheDaemonFromTheLocalNetwork) {
+TEST(CheckTest, NamesTheProgramThatMacosMustAllowOnTheLocalNetwork) {
   Facts facts = Well();
   facts.system.window_program = "iTerm";
   Add(R"(state: connecting peer: "[fe80::2%en2]:7470"
@@ -165,7 +165,7 @@ TEST(CheckTest, NamesWhoseWindowItIsWhereTheSystemKeepsTheDaemonFromTheLocalNetw
   EXPECT_TRUE(Found(facts, "MC205").at(0).remedy.starts_with("check the cable")) << remedy;
 }
 
-TEST(CheckTest, TellsWhichLibrariesOfTheServiceAreGoneOrOfUsers) {
+TEST(CheckTest, ReportsLibrariesOfTheServiceThatAreMissingOrWritable) {
   Facts facts = Well();
   facts.system.libraries_missing = {"/opt/homebrew/opt/grpc/lib/libgrpc++.1.60.dylib"};
   facts.system.libraries_of_users = {"/opt/homebrew/opt/fmt/lib/libfmt.12.dylib"};
@@ -185,7 +185,7 @@ TEST(CheckTest, FindsInterfacesThatAreOffAndTheFirewall) {
 }
 
 // By the reason that the daemon reports, whatever the sentence beside it says.
-TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
+TEST(CheckTest, ReportsWhyANeighbourCannotBeReached) {
   using Why = v1::LinkReason;
   const std::pair<Why::Value, const char*> cases[] = {
       {Why::no_route_to_host, "MC205"}, {Why::connection_refused, "MC206"},
@@ -211,7 +211,7 @@ TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
 
 // Why: a node called "monkey" got the advice to rotate the cluster's key, and a circuit that had
 // timed out was reported as a cable, a firewall, or, through "mlx-cluster-2", as another cluster.
-TEST(CheckTest, TakesNoNodesNameForAReason) {
+TEST(CheckTest, DoesNotMistakeANodesNameForAReason) {
   for (const char* const name : {"monkey", "mlx-cluster-2", "refuse", "no answer"}) {
     Facts facts = Well();
     OwnLink(facts).set_peer(name);
@@ -260,7 +260,7 @@ v1::DiscoveryInterface& LookOn(Facts& facts, int node, const std::string& name) 
   return interface;
 }
 
-TEST(CheckTest, FindsWhatIsWrongWithAnInterfaceThatNeighboursAreLookedForOn) {
+TEST(CheckTest, FindsFaultsOfAnInterfaceUsedForDiscovery) {
   using Why = v1::DiscoveryReason;
   const std::pair<Why::Value, const char*> cases[] = {{Why::own_hellos, "MC302"},
                                                       {Why::same_id, "MC213"},
@@ -302,7 +302,7 @@ TEST(CheckTest, FindsANeighbourThatIsHeardButNotLinked) {
   EXPECT_TRUE(Found(facts, "MC309").empty());
 }
 
-TEST(CheckTest, TellsWhyNobodyIsFound) {
+TEST(CheckTest, ReportsWhyNoNeighbourIsFound) {
   Facts facts = Well();
   facts.cluster.status.mutable_nodes(0)->clear_links();
   v1::DiscoveryInterface& en2 = LookOn(facts, 0, "en2");
@@ -326,7 +326,7 @@ TEST(CheckTest, TellsWhyNobodyIsFound) {
 // Why: with one cut cable in a line of many nodes each pair would report it. A circuit that was cut
 // with it ends because a node on it says so, or because nothing is heard any more: both are
 // consequences.
-TEST(CheckTest, TellsOfACutCableOnce) {
+TEST(CheckTest, ReportsACutCableOnce) {
   for (const auto reason : {v1::LinkReason::way_lost_link, v1::LinkReason::way_ended}) {
     Facts facts = Well();
     OwnLink(facts).set_state(v1::LinkState::grace);
@@ -350,7 +350,7 @@ TEST(CheckTest, TellsOfACutCableOnce) {
 
 // Why: when both sides report a link, one may know the cause, and the other only that its circuit
 // has ended.
-TEST(CheckTest, TellsTheCauseWhicheverSideKnowsIt) {
+TEST(CheckTest, ReportsTheCauseWhicheverSideKnowsIt) {
   Facts facts = Well();
   v1::LinkStatus& theirs = *facts.cluster.status.mutable_nodes(1)->mutable_links(0);
   for (v1::LinkStatus* const link : {&OwnLink(facts), &theirs}) {
@@ -390,7 +390,7 @@ TEST(CheckTest, FindsOneSidedCables) {
 }
 
 // Why: of a cable that had little to carry one way, the rate there was that of the little.
-TEST(CheckTest, TakesADirectionForSlowOnlyWhereItWasFull) {
+TEST(CheckTest, FindsASlowDirectionOnlyIfItWasFull) {
   Facts facts = Well();
   v1::RailStatus& rail = *OwnLink(facts).mutable_rails(0);
   rail.set_delivery_bytes_per_second_best(1e9);
@@ -460,7 +460,7 @@ Facts Ring() {
 
 // Why: "a ring is as fast as its slowest cable" was said about every Ethernet cable beside a
 // Thunderbolt one, and about those across the ring, which no ring waits for.
-TEST(CheckTest, FindsASlowCableOnlyWhereTheRingHasIt) {
+TEST(CheckTest, FindsASlowCableOnlyIfTheRingUsesIt) {
   Facts facts = Ring();
   EXPECT_TRUE(Found(facts, "MC506").empty());
   AddCable(facts, 1, 2, 1.2e8);  // Beside a fast one.
@@ -477,7 +477,7 @@ TEST(CheckTest, FindsASlowCableOnlyWhereTheRingHasIt) {
 }
 
 // Why: on a healthy cluster a link that had carried a little was called slow beside one that had been full.
-TEST(CheckTest, FindsASlowCableOnlyWhereItWasFull) {
+TEST(CheckTest, FindsASlowCableOnlyIfItWasFull) {
   Facts facts = Ring();
   RailOf(facts, "b", "d").set_delivery_bytes_per_second_best(1.2e8);
   RailOf(facts, "d", "b").set_delivery_bytes_per_second_best(1.1e8);
@@ -503,7 +503,7 @@ TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
 }
 
 // Why: the daemon of a node that is reached no more is not to blame, where an MTU is.
-TEST(CheckTest, NamesTheMtuWhereOnlySmallFramesPass) {
+TEST(CheckTest, NamesTheMtuIfOnlySmallFramesPass) {
   Facts facts = Well();
   v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
   link.set_large_lost(true);
@@ -539,7 +539,7 @@ TEST(CheckTest, FindsNodesThatDiffer) {
   EXPECT_EQ(Found(facts, "MC501").size(), 1u);
 }
 
-TEST(CheckTest, TellsWhatADaemonThatDrainsWaitsFor) {
+TEST(CheckTest, ReportsWhatADrainingDaemonWaitsFor) {
   Facts facts = Well();
   v1::NodeStatus& b = *facts.cluster.status.mutable_nodes(1);
   b.set_state("draining");
@@ -550,7 +550,7 @@ TEST(CheckTest, TellsWhatADaemonThatDrainsWaitsFor) {
   EXPECT_EQ(Found(facts, "MC516")[0].found, "draining, 2 jobs, 3 s left");
 }
 
-TEST(CheckTest, SaysHowALineBecomesARing) {
+TEST(CheckTest, SuggestsTheCableThatClosesARing) {
   Facts facts = Well();
   v1::TopologyReply& topology = facts.cluster.topology;
   topology.set_shape("line");
@@ -563,7 +563,7 @@ TEST(CheckTest, SaysHowALineBecomesARing) {
   EXPECT_EQ(Found(facts, "MC303").at(0).remedy, "move one of them between d and a");
 }
 
-TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
+TEST(CheckTest, FindsSettingsOfTheSystem) {
   Facts facts = Well();
   facts.system.sleeps = true;
   facts.system.clock_synchronised = false;
@@ -579,7 +579,7 @@ TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
 
 // Why: copies cost bandwidth without anybody noticing, and where MLX reads wrong bytes sums are
 // wrong.
-TEST(CheckTest, SaysWhereResultsOfThePythonPackageLie) {
+TEST(CheckTest, ReportsWhereResultsOfThePythonPackageAre) {
   const std::pair<ResultsKind, const char*> cases[] = {{ResultsKind::kShared, "MC409"},
                                                        {ResultsKind::kCopied, "MC405"},
                                                        {ResultsKind::kCopiedAsAsked, "MC406"},

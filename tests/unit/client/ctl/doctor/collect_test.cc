@@ -16,7 +16,7 @@ namespace {
 
 // Why: after an upgrade of Homebrew the service ends when it starts, and only the linker says why;
 // and root must not run files that a user may have written.
-TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
+TEST(CollectTest, FindsLibrariesThatAreMissingOrWritable) {
   const TemporaryFolder made;
   const std::string& folder = made.path();
   ASSERT_EQ(::mkdir((folder + "/bin").c_str(), 0755), 0);
@@ -36,7 +36,7 @@ TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
   EXPECT_EQ(FindLibraryTrouble({library}, folder).of_users, std::vector<std::string>{library});
 }
 
-TEST(CollectTest, KnowsWhoseWindowItIs) {
+TEST(CollectTest, NamesTheProgramThatOwnsTheWindow) {
   EXPECT_EQ(WindowProgram(nullptr), "");
   EXPECT_EQ(WindowProgram("iTerm.app"), "iTerm");
   EXPECT_EQ(WindowProgram("vscode"), "VS Code");

@@ -75,10 +75,10 @@ std::vector<std::string> Ids(const Facts& facts) {
 
 using Strings = std::vector<std::string>;
 
-TEST(FaultAdviceTest, FindsNothingWhereAllIsWell) { EXPECT_EQ(Ids(Ring()), Strings{}); }
+TEST(FaultAdviceTest, FindsNothingIfAllIsWell) { EXPECT_EQ(Ids(Ring()), Strings{}); }
 
 // Why: it asked whether the machine was awake, and mlxcommd running.
-TEST(FaultAdviceTest, NamesTheSideThatIsToChangeItsKey) {
+TEST(FaultAdviceTest, NamesTheSideThatMustChangeItsKey) {
   Facts facts = Ring();
   v1::RailStatus& rail = *LoseC(facts, Why::peer_stopped).add_rails();
   rail.set_state(v1::RailState::down);
@@ -96,7 +96,7 @@ TEST(FaultAdviceTest, NamesTheSideThatIsToChangeItsKey) {
 }
 
 // Why: the side that is dialed only counts who it refuses.
-TEST(FaultAdviceTest, AsksWhetherThoseThatKnockAreTheNodeThatIsLost) {
+TEST(FaultAdviceTest, SuspectsAnotherKeyIfStrangersConnectAfterALoss) {
   Facts facts = Ring();
   LoseC(facts, Why::peer_stopped);
   EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"}));
@@ -117,14 +117,14 @@ TEST(FaultAdviceTest, AsksWhetherThoseThatKnockAreTheNodeThatIsLost) {
 }
 
 // Why: it asked whether mlxcommd was running there, beside the MTU that it named.
-TEST(FaultAdviceTest, BlamesTheMtuAloneHoweverTheLinkEnded) {
+TEST(FaultAdviceTest, BlamesOnlyTheMtuHoweverTheLinkEnded) {
   Facts facts = Ring();
   LoseC(facts, Why::cut).set_large_lost(true);
   EXPECT_EQ(Ids(facts), (Strings{"MC515", "MC515/down"}));
 }
 
 // Why: a node that only listens said nothing of it but that strangers were refused.
-TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
+TEST(FaultAdviceTest, ReportsOtherKeysToANodeWithoutLinks) {
   Facts facts = Ring();
   Own(facts).clear_links();
   facts.cluster.status.mutable_nodes()->RemoveLast();
@@ -141,7 +141,7 @@ TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
 }
 
 // Why: it asked whether the cable was in, at both ends.
-TEST(FaultAdviceTest, NamesTheInterfaceThatIsSwitchedOffAtWhicheverEnd) {
+TEST(FaultAdviceTest, NamesTheInterfaceThatIsOffAtEitherEnd) {
   Facts facts = Ring();
   v1::RailStatus& rail = *Own(facts).mutable_links(0)->mutable_rails(0);
   rail.set_state(v1::RailState::down);
@@ -184,7 +184,7 @@ TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
 }
 
 // Why: "a cable between b and a would close it" was said of a ring whose cable was pulled.
-TEST(FaultAdviceTest, WantsNoCableWhereOneIsOnlyDown) {
+TEST(FaultAdviceTest, SuggestsNoCableIfOneIsOnlyDown) {
   Facts facts = Ring();
   facts.cluster.topology.set_ring_closed(false);
   facts.cluster.topology.set_shape("line");
@@ -197,7 +197,7 @@ TEST(FaultAdviceTest, WantsNoCableWhereOneIsOnlyDown) {
 }
 
 // Why: doctor ended with 4 until the daemon was started again.
-TEST(FaultAdviceTest, ForgetsAfterTenMinutesWhatWasCounted) {
+TEST(FaultAdviceTest, ForgetsOneOffEventsAfterTenMinutes) {
   Facts facts = Ring();
   Own(facts).set_strangers_refused(6);
   Own(facts).set_nodes_refused(1);
@@ -216,7 +216,7 @@ TEST(FaultAdviceTest, ForgetsAfterTenMinutesWhatWasCounted) {
 }
 
 // Why: a second after a job had died, everything was well.
-TEST(FaultAdviceTest, NamesJobsThatFailedLately) {
+TEST(FaultAdviceTest, NamesJobsThatFailedRecently) {
   Facts facts = Ring();
   v1::EndedJob& job = *facts.cluster.status.add_ended_jobs();
   job.set_name("digits");
@@ -228,7 +228,7 @@ TEST(FaultAdviceTest, NamesJobsThatFailedLately) {
 }
 
 // Why: nothing was wrong, it said, while a job waited for a rank that was never started.
-TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
+TEST(FaultAdviceTest, NamesTheRanksAJobWaitsFor) {
   Facts facts = Ring();
   v1::JobStatus& job = *facts.cluster.status.add_jobs();
   Add(R"(name: "train" state: "forming" detail: "waits for rank 1")", job);
@@ -266,7 +266,7 @@ TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
 }
 
 // Why: doctor had no finding for it, and status said so for ever, with no remedy.
-TEST(FaultAdviceTest, SaysWhatBecomesOfARestartThatWasRefused) {
+TEST(FaultAdviceTest, ReportsARefusedRestart) {
   Facts facts = Ring();
   v1::RestartStatus& restart = *facts.cluster.status.mutable_nodes(1)->mutable_restart();
   Add(R"(asked: 1 refused: "key_file: no such file" refused_ms_ago: 599999)", restart);
@@ -283,7 +283,7 @@ TEST(FaultAdviceTest, SaysWhatBecomesOfARestartThatWasRefused) {
   EXPECT_TRUE(HealthOf(facts.cluster.status).good) << HealthOf(facts.cluster.status).text;
 }
 
-TEST(FaultAdviceTest, WantsNoNeighboursForAPrivateDaemon) {
+TEST(FaultAdviceTest, ExpectsNoNeighboursOfAPrivateDaemon) {
   Facts facts = Ring();
   Own(facts).clear_links();
   facts.cluster.status.mutable_nodes()->RemoveLast();
@@ -308,7 +308,7 @@ TEST(FaultAdviceTest, NamesTheOtherMachineWithTheIdOfALinkedNode) {
 }
 
 // Why: of the two, the machine that is refused has to say so as well.
-TEST(FaultAdviceTest, SaysOnTheOtherMachineThatItsIdIsTaken) {
+TEST(FaultAdviceTest, ReportsTheIdOnTheOtherMachineToo) {
   Facts facts = Ring();
   LoseC(facts, Why::same_id);
   EXPECT_EQ(Ids(facts), Strings{"MC213/refused"});

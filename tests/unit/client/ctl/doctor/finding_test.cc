@@ -16,7 +16,7 @@ bool IsRdma(v1::LinkReason::Value reason) {
   return reason >= v1::LinkReason::rdma_looking && reason <= v1::LinkReason::rdma_not_made;
 }
 
-TEST(FindingTest, EachIdIsThereOnceBehindTheCodeThatItBelongsTo) {
+TEST(FindingTest, EachIdIsUniqueAndFollowsItsCode) {
   std::set<std::string_view> ids;
   std::string_view last_code;
   for (const FindingKind& kind : FindingKinds()) {
@@ -36,7 +36,7 @@ TEST(FindingTest, EachIdIsThereOnceBehindTheCodeThatItBelongsTo) {
 }
 
 // A fault has an expectation and a remedy; a finding that all is well has neither.
-TEST(FindingTest, EachSaysWhatIsSoAndItsRemedy) {
+TEST(FindingTest, EachHasTextsAndARemedy) {
   for (const FindingKind& kind : FindingKinds()) {
     const bool well = KindOf(kind.code())->severity == Severity::kOk;
     EXPECT_FALSE(kind.found.empty()) << kind.id;
@@ -48,7 +48,7 @@ TEST(FindingTest, EachSaysWhatIsSoAndItsRemedy) {
 }
 
 // Why: the second of two rows for one reason would never be used.
-TEST(FindingTest, EachReasonHasOneRowAtMost) {
+TEST(FindingTest, EachReasonHasAtMostOneRow) {
   std::map<v1::LinkReason::Value, std::string_view> row_of;
   for (const FindingKind& kind : FindingKinds()) {
     for (const v1::LinkReason::Value reason : kind.reasons) {
@@ -63,7 +63,7 @@ TEST(FindingTest, EachReasonHasOneRowAtMost) {
   EXPECT_EQ(KindOfLink(static_cast<v1::LinkReason::Value>(200)), nullptr) << "of a newer daemon";
 }
 
-TEST(FindingTest, WhatAConsequenceDependsOnIsThereAndFormsNoCircle) {
+TEST(FindingTest, CausesExistAndFormNoCycle) {
   std::set<std::string_view> done;
   const std::function<void(const FindingKind&, int)> follow = [&](const FindingKind& kind,
                                                                   int depth) {
@@ -80,7 +80,7 @@ TEST(FindingTest, WhatAConsequenceDependsOnIsThereAndFormsNoCircle) {
 }
 
 // Why: everything that can take a link down must suppress the findings that depend on it.
-TEST(FindingTest, AWayThroughOthersDependsOnAllThatALinkMayBeDownFor) {
+TEST(FindingTest, ARouteDependsOnEveryCauseOfALinkBeingDown) {
   // Reasons without a row, and other texts, by what else is known.
   std::set<std::string_view> causes = {"MC502",         "MC205/routed", "MC209/alone",
                                        "MC502/carrier", "MC502/knocks", "MC502/off"};
@@ -94,7 +94,7 @@ TEST(FindingTest, AWayThroughOthersDependsOnAllThatALinkMayBeDownFor) {
   EXPECT_EQ(reported, causes);
 }
 
-TEST(FindingTest, PutsValuesInThePlaceOfTheirNamesAndLeavesOtherBracesAlone) {
+TEST(FindingTest, ReplacesNamesByValuesAndKeepsOtherBraces) {
   Findings findings;
   findings.Add("MC317", "a", {{"detail", "it says {peer}"}, {"peer", "{detail}"}});
   const Finding finding = findings.Sorted().at(0);
@@ -104,7 +104,7 @@ TEST(FindingTest, PutsValuesInThePlaceOfTheirNamesAndLeavesOtherBracesAlone) {
       "set rdma { enabled: true } in the configuration of {detail}, and restart its mlxcommd");
 }
 
-TEST(FindingTest, LeavesOutAConsequenceOnlyBesideItsCause) {
+TEST(FindingTest, LeavesOutAConsequenceOnlyWithItsCause) {
   Findings findings;
   findings.Add("MC502/way", "link a to c");
   EXPECT_EQ(findings.Sorted().size(), 1u);

@@ -81,7 +81,7 @@ TEST_F(LinuxFilesTest, ReadsRdmaPorts) {
   EXPECT_EQ(ports[0].interface, "eth0");
 }
 
-TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
+TEST_F(LinuxFilesTest, ReadsSleepAndFirewall) {
   EXPECT_FALSE(ReadLinuxSleep(folder_).has_value());
   EXPECT_FALSE(ReadLinuxFirewall(folder_).has_value());
   Write("/etc/systemd/logind.conf", "[Login]\n#IdleAction=suspend");
@@ -98,7 +98,7 @@ TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
   EXPECT_EQ(ReadLinuxFirewall(folder_), true);
 }
 
-TEST_F(LinuxFilesTest, FindsNothingWhereThereIsNothing) {
+TEST_F(LinuxFilesTest, FindsNothingInAnEmptyFolder) {
   EXPECT_TRUE(ReadLinuxInterfaces(folder_).empty());
   EXPECT_TRUE(ReadLinuxThunderbolt(folder_).empty());
   EXPECT_TRUE(ReadLinuxRdma(folder_).empty());

@@ -25,7 +25,7 @@ constexpr char kProfile[] = R"({"SPThunderboltDataType" : [
     "receptacle_1_tag" : { "current_speed_key" : "Up to 20 Gb/s x1", "receptacle_id_key" : "3",
                            "receptacle_status_key" : "receptacle_connected" } } ]})";
 
-TEST(MacosTextTest, FindsThunderboltPortsAndWhatIsAtTheirOtherEnds) {
+TEST(MacosTextTest, FindsThunderboltPortsAndTheirPeers) {
   const auto ports = ParseThunderboltProfile(kProfile);
   ASSERT_TRUE(ports.ok()) << ports.status();
   ASSERT_EQ(ports->size(), 3u);
@@ -81,7 +81,7 @@ TEST(MacosTextTest, KnowsTheNetworkServiceOfADevice) {
 }
 
 // Why: no text may lead to a wrong fact.
-TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
+TEST(MacosTextTest, TakesNoFactFromUnexpectedText) {
   for (const char* text : {"", "[]", "{}", "{\"SPThunderboltDataType\": 7}", "{\"SPThunder"}) {
     EXPECT_FALSE(ParseThunderboltProfile(text).ok()) << text;
   }
@@ -94,7 +94,7 @@ TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
   EXPECT_TRUE(ParseIbvDevinfo("port: 1\nstate: PORT_DOWN").empty());
 }
 
-TEST(MacosTextTest, KnowsWhichDeviceAPortIs) {
+TEST(MacosTextTest, MapsPortsToDevices) {
   const auto ports = ParseHardwarePorts(
       "\nHardware Port: Ethernet\nDevice: en0\nEthernet Address: 00:00:00:00:00:01\n\n"
       "Hardware Port: Thunderbolt Bridge\nDevice: bridge0\nEthernet Address: 00:00:00:00:00:02\n\n"
@@ -162,14 +162,14 @@ TEST(MacosTextTest, ReadsRdmaPorts) {
   EXPECT_EQ(ports[1].interface, "en3");
 }
 
-TEST(MacosTextTest, TellsWhetherRdmaIsEnabled) {
+TEST(MacosTextTest, ReadsWhetherRdmaIsEnabled) {
   EXPECT_EQ(ParseRdmaEnabled("enabled\n"), true);
   EXPECT_EQ(ParseRdmaEnabled("RDMA is Disabled"), false);
   EXPECT_EQ(ParseRdmaEnabled("RDMA is not enabled"), false);
   EXPECT_EQ(ParseRdmaEnabled("usage: rdma_ctl ..."), std::nullopt);
 }
 
-TEST(MacosTextTest, TellsWhetherTheClockFollowsOthersOnlyToAdministrators) {
+TEST(MacosTextTest, ReadsNetworkTimeForAdministratorsOnly) {
   EXPECT_EQ(ParseNetworkTime("Network Time: On\n"), true);
   EXPECT_EQ(ParseNetworkTime("Network Time: Off\n"), false);
   EXPECT_EQ(ParseNetworkTime("You need administrator access to run this tool... exiting!\n"),

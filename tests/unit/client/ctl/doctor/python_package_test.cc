@@ -33,7 +33,7 @@ class PythonPackageTest : public FolderTest {
   std::vector<std::string> unknown_;
 };
 
-TEST_F(PythonPackageTest, LooksBesideThisProgramThenInThePath) {
+TEST_F(PythonPackageTest, SearchesBesideThisProgramThenInThePath) {
   const std::string beside = Make("bin", "exit 0", "exit 0");
   const std::string other = Make("other", "exit 0", "exit 0");
   std::filesystem::create_directory(folder_ + "/none");
@@ -46,7 +46,7 @@ TEST_F(PythonPackageTest, LooksBesideThisProgramThenInThePath) {
 }
 
 // Why: doctor runs anywhere, also as root, and a python3 there may be anybody's.
-TEST_F(PythonPackageTest, RunsNoPythonOfTheCurrentFolder) {
+TEST_F(PythonPackageTest, RunsNoPythonFromTheCurrentFolder) {
   Make("bin", "exit 0", "exit 0");
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_ + "/bin");
@@ -54,7 +54,7 @@ TEST_F(PythonPackageTest, RunsNoPythonOfTheCurrentFolder) {
   std::filesystem::current_path(before);
 }
 
-TEST_F(PythonPackageTest, AsksTheFirstThatHasThePackage) {
+TEST_F(PythonPackageTest, TestsTheFirstThatHasThePackage) {
   const std::string without = Make("without", "exit 1", "echo shared");
   const std::string with = Make("with", "exit 0", "echo \"copied: over $MLXCOMM_SOCKET\"");
   options_.socket_path = "/s";
@@ -66,7 +66,7 @@ TEST_F(PythonPackageTest, AsksTheFirstThatHasThePackage) {
   EXPECT_TRUE(unknown_.empty());
 }
 
-TEST_F(PythonPackageTest, EndsAPythonThatDoesNotAnswerAndSaysSo) {
+TEST_F(PythonPackageTest, EndsAPythonThatDoesNotAnswerAndReportsIt) {
   options_.looking_timeout_ns = 50'000'000;
   const std::string stuck = Make("stuck", "sleep 1000", "echo shared");
   EXPECT_EQ(Ask({stuck}).results, ResultsKind::kNotTested);
@@ -100,7 +100,7 @@ TEST(ReadSelfTestTest, FindsTheOutcomeAmongOtherLines) {
             ResultsKind::kShared);
 }
 
-TEST(ReadSelfTestTest, TellsTheLastLinesOfOneThatFails) {
+TEST(ReadSelfTestTest, KeepsTheLastLinesOfAFailure) {
   EXPECT_EQ(ReadSelfTest({1, "Traceback\n  a\n  b\n\n  c\nImportError: another MLX\n"}).said,
             "ended with exit code 1\nb\nc\nImportError: another MLX");
   EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with exit code 0");
@@ -112,7 +112,7 @@ TEST(ReadSelfTestTest, TellsTheLastLinesOfOneThatFails) {
   EXPECT_EQ(ReadSelfTest({0, "wrong: x\n"}).results, ResultsKind::kTestFailed);
 }
 
-TEST(ReadSelfTestTest, CutsWhatIsLongAndShowsWhatIsNotText) {
+TEST(ReadSelfTestTest, CutsLongLinesAndEscapesControlCharacters) {
   const std::string noise(5000, 'x');
   const PythonFacts facts = ReadSelfTest({1, noise + "\n\x1b[2J\xff\n" + noise});
   EXPECT_EQ(facts.said, "ended with exit code 1\n" + noise.substr(0, 300) + " ...\n?[2J?\n" +

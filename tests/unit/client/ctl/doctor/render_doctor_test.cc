@@ -16,7 +16,7 @@ Findings Some() {
   return findings;
 }
 
-TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
+TEST(RenderDoctorTest, SortsBySeverityAndLeavesOutPassedChecks) {
   EXPECT_EQ(
       RenderFindings(Some().Sorted(), false, false),
       "error    MC103  key file /k 1: the key file cannot be used, or others can read it\n"
@@ -36,7 +36,7 @@ TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
   EXPECT_EQ(RenderFindings({}, false, false), "nothing is wrong\n");
 }
 
-TEST(RenderDoctorTest, GivesProgramsEveryField) {
+TEST(RenderDoctorTest, JsonHasEveryField) {
   const std::string json = FindingsAsJson(Some().Sorted());
   for (const char* part : {"\"code\": \"MC103\"", "\"command\": \"chmod 600 '/k 1'\"",
                            "\"safe\": true", "\"errors\": 1", "\"warnings\": 1", "\"notes\": 0"}) {
@@ -44,7 +44,7 @@ TEST(RenderDoctorTest, GivesProgramsEveryField) {
   }
 }
 
-TEST(RenderDoctorTest, QuotesWhatAShellWouldTakeApart) {
+TEST(RenderDoctorTest, QuotesWordsForAShell) {
   EXPECT_EQ(CommandLine({"rm", "a b", "it's", "$x", "", "--a=b"}),
             "rm 'a b' 'it'\\''s' '$x' '' --a=b");
 }

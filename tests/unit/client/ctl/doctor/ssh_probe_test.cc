@@ -48,7 +48,7 @@ std::string Code(const SshHostFacts& host) {
   return found.empty() ? "" : found.front().code;
 }
 
-TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
+TEST(SshProbeTest, EachMessageOfSshLeadsToItsFinding) {
   const struct {
     const char* said;
     const char* code;
@@ -91,7 +91,7 @@ TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
   }
 }
 
-TEST(SshProbeTest, CommandsThatMendAreNamedWithTheHost) {
+TEST(SshProbeTest, FixesNameTheHost) {
   EXPECT_THAT(FoundOf(Said("ada@mac-2: Permission denied (publickey).\n"))[0].fix.command,
               testing::ElementsAre("ssh-copy-id", "mac-2"));
   SshHostFacts changed =
@@ -101,13 +101,13 @@ TEST(SshProbeTest, CommandsThatMendAreNamedWithTheHost) {
 }
 
 // Why: a banner may say anything, and ssh shows it before it ends.
-TEST(SshProbeTest, LastComplaintCounts) {
+TEST(SshProbeTest, LastMessageCounts) {
   EXPECT_EQ(
       Code(Said("Connection refused? Call the desk.\nada@mac-2: Permission denied (publickey).\n")),
       "MC606");
 }
 
-TEST(SshProbeTest, WhatRunsInItsPlaceIsTold) {
+TEST(SshProbeTest, ReportsAnotherProgramInItsPlace) {
   const SshHostFacts nologin = Said("This account is currently not available.\n", 1);
   EXPECT_EQ(nologin.answer, SshAnswer::kFailed);
   EXPECT_EQ(nologin.said, "This account is currently not available.\nended with exit code 1");
@@ -116,14 +116,14 @@ TEST(SshProbeTest, WhatRunsInItsPlaceIsTold) {
   EXPECT_EQ(Code(nologin), "MC607");
 }
 
-TEST(SshProbeTest, NoSshAndNoAnswerAreToldApart) {
+TEST(SshProbeTest, DistinguishesNoSshFromNoAnswer) {
   EXPECT_EQ(Code(ReadSshProbe("a", absl::NotFoundError("ssh: no such program"))), "MC601");
   EXPECT_EQ(Code(ReadSshProbe("a", absl::DeadlineExceededError("ssh did not end within 30 s"))),
             "MC604");
   EXPECT_EQ(Code(ReadSshProbe("a", absl::ResourceExhaustedError("no pipe"))), "MC607");
 }
 
-TEST(SshProbeTest, HostThatIsAsItShouldBeIsWell) {
+TEST(SshProbeTest, HealthyHostHasNoFault) {
   const SshHostFacts host = Said(Probe("0 7.1", std::string("0\n") + kStatus), 0);
   EXPECT_EQ(host.answer, SshAnswer::kReached);
   EXPECT_EQ(host.path, "/opt/bin/mlxcommctl");
@@ -133,7 +133,7 @@ TEST(SshProbeTest, HostThatIsAsItShouldBeIsWell) {
   EXPECT_EQ(found[0].found, "/opt/bin/mlxcommctl, release 7.1, node two of cluster studio");
 }
 
-TEST(SshProbeTest, WhatIsAmissThereIsTold) {
+TEST(SshProbeTest, ReportsFaultsOfTheHost) {
   const std::vector<Finding> none =
       FoundOf(Said("mlxcommctl probe 1\nnone /usr/bin:/opt/homebrew/bin\n", 0));
   ASSERT_EQ(none.size(), 1u);
@@ -160,7 +160,7 @@ TEST(SshProbeTest, WhatIsAmissThereIsTold) {
 }
 
 // A host's answers go to a terminal and to programs, and are not to be trusted.
-TEST(SshProbeTest, HostsWordsAreBoundedAndPrintable) {
+TEST(SshProbeTest, OutputOfAHostIsBoundedAndPrintable) {
   const std::string lines(100'000, 'x');
   for (const SshHostFacts& host :
        {Said("\x1b[2J" + lines + "\n" + lines + "\x07\n"),
@@ -181,7 +181,7 @@ TEST(SshProbeTest, HostsWordsAreBoundedAndPrintable) {
   }
 }
 
-TEST(SshProbeTest, NodesWithoutANameForSshAndNobodyToTryAreTold) {
+TEST(SshProbeTest, ReportsNodesWithoutANameForSshAndNoHosts) {
   Facts facts;
   Findings nothing;
   CheckSsh(facts, nothing);
@@ -209,7 +209,7 @@ class ProbeHostsTest : public FolderTest {
 
 // How: each ssh waits until all others have begun, so that none would end if they ran one after the
 // other.
-TEST_F(ProbeHostsTest, HostsAreTriedAtTheSameTimeAndToldInTheirOrder) {
+TEST_F(ProbeHostsTest, TriesHostsConcurrentlyAndKeepsTheirOrder) {
   std::vector<std::string> hosts;
   for (int i = 0; i < 8; ++i) hosts.push_back("h" + std::to_string(i));
   const SshProbeOptions options =
@@ -223,7 +223,7 @@ TEST_F(ProbeHostsTest, HostsAreTriedAtTheSameTimeAndToldInTheirOrder) {
   }
 }
 
-TEST_F(ProbeHostsTest, MoreHostsThanAreTriedAtOnceAreAllTried) {
+TEST_F(ProbeHostsTest, TriesMoreHostsThanRunAtOnce) {
   std::vector<std::string> hosts;
   for (int i = 0; i < 40; ++i) hosts.push_back("h" + std::to_string(i));
   for (const SshHostFacts& one : ProbeHosts(hosts, Ssh("echo $host; exit 255"))) {
@@ -232,7 +232,7 @@ TEST_F(ProbeHostsTest, MoreHostsThanAreTriedAtOnceAreAllTried) {
   EXPECT_TRUE(ProbeHosts({}, Ssh("exit 255")).empty());
 }
 
-TEST_F(ProbeHostsTest, OneThatHangsIsEndedAndTheOthersAreTold) {
+TEST_F(ProbeHostsTest, EndsAHostThatHangsAndReportsTheOthers) {
   SshProbeOptions options = Ssh("[ $host = slow ] && exec sleep 1000; exit 255");
   options.timeout_ns = 300'000'000;
   const std::vector<SshHostFacts> facts = ProbeHosts({"slow", "fast"}, options);
@@ -242,7 +242,7 @@ TEST_F(ProbeHostsTest, OneThatHangsIsEndedAndTheOthersAreTold) {
 }
 
 // Why: an ssh that others share (ControlPersist) goes on in the background, with its output open.
-TEST_F(ProbeHostsTest, WhatSshLeavesRunningIsNotWaitedFor) {
+TEST_F(ProbeHostsTest, DoesNotWaitForProcessesThatSshLeaves) {
   const SshProbeOptions options = Ssh("sleep 1000 & echo $! > " + folder_ +
                                       "/pid; "
                                       "echo 'mlxcommctl probe 1'; echo 'none /bin'; exit 0");

@@ -8,7 +8,7 @@
 namespace mlxcomm::ctl::render_event_test {
 namespace {
 
-TEST(RenderEventTest, IsOneLineWhateverOthersWrote) {
+TEST(RenderEventTest, IsOneLineWhateverItContains) {
   v1::EventsReply event;
   event.set_unix_ns(1'700'000'000'123'000'000);
   event.set_severity("warning");
@@ -20,7 +20,7 @@ TEST(RenderEventTest, IsOneLineWhateverOthersWrote) {
   EXPECT_THAT(RenderEvent(event, true), testing::HasSubstr("\x1b[33mwarning\x1b[0m"));
 }
 
-TEST(RenderEventTest, SaysWhatIsNoLongerKnown) {
+TEST(RenderEventTest, CountsEventsThatAreNoLongerKept) {
   v1::EventsReply event;
   event.set_lost(7);
   EXPECT_EQ(RenderEvent(event, false), "(7 events are no longer kept)\n");

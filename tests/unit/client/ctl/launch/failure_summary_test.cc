@@ -42,7 +42,7 @@ TEST(FailureSummaryTest, BlamesTheRankThatTheDaemonSawLeaveFirst) {
   EXPECT_EQ(FirstFailure(fates, kUnknown), &fates[0]);
 }
 
-TEST(FailureSummaryTest, BlamesNoRankThatEndedWellOrWasAskedTo) {
+TEST(FailureSummaryTest, BlamesNoRankThatSucceededOrWasAskedToEnd) {
   std::vector<RankFate> fates = {Ended(1, 0), Ended(0, 1), Ended(2, 0, 15)};
   EXPECT_EQ(FirstFailure(fates, RankLost(1)), &fates[1]) << "rank 1 left early, with exit code 0";
   fates[2].asked = true;
@@ -53,14 +53,14 @@ TEST(FailureSummaryTest, BlamesNoRankThatEndedWellOrWasAskedTo) {
 }
 
 // In a deadline or a mismatch every rank fails alike; the rank that it names need not be the first.
-TEST(FailureSummaryTest, FollowsTheDaemonOnlyWhereARankIsLost) {
+TEST(FailureSummaryTest, FollowsTheDaemonOnlyIfARankIsLost) {
   const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 1), Ended(2, 1)};
   v1::LaunchOutcome outcome = RankLost(1);
   outcome.set_code("DEADLINE_EXCEEDED");
   EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
 }
 
-TEST(FailureSummaryTest, SaysWhoHowAndWhatTheDaemonReported) {
+TEST(FailureSummaryTest, NamesTheRankItsEndAndTheDaemonsReport) {
   std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 0, SIGKILL), Ended(2, 0, SIGSEGV)};
   for (RankFate& fate : fates) fate.host = "mac-b";
   EXPECT_THAT(
@@ -74,7 +74,7 @@ TEST(FailureSummaryTest, SaysWhoHowAndWhatTheDaemonReported) {
 }
 
 // Why: rank 1 of what was left was lost later, and is another than the job's rank 1.
-TEST(FailureSummaryTest, TakesNoFailureOfAShrunkGroupForTheCause) {
+TEST(FailureSummaryTest, DoesNotBlameAFailureOfAShrunkGroup) {
   const std::vector<RankFate> fates = {Ended(2, 3), Ended(1, 5), Ended(0, 0)};
   v1::LaunchOutcome outcome = RankLost(1);
   outcome.set_size(2);
@@ -106,7 +106,7 @@ TEST(FailureSummaryTest, ShowsTextsOfOthersWithoutControlCharacters) {
             "mlxcommd reported RANK_LOST: a?[31mb?c");
 }
 
-TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
+TEST(OutcomeOfTest, IgnoresEarlierRunsOfTheSameName) {
   v1::StatusReply status;
   Add(R"(name: "train" code: "MISMATCH" ended_ms_ago: 9000)", *status.add_ended_jobs());
   bool running = false;
@@ -121,7 +121,7 @@ TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
   EXPECT_FALSE(running);
 }
 
-TEST(OutcomeOfTest, AJobThatFormsHasJoinedAndDoesNotRun) {
+TEST(OutcomeOfTest, AFormingJobHasJoinedButDoesNotRun) {
   v1::StatusReply status;
   v1::JobStatus& job = *status.add_jobs();
   job.set_name("train");

@@ -30,7 +30,7 @@ v1::LaunchFrame Ended(unsigned rank) {
 }
 
 // Why: bytes come in any pieces, and behind the output of the user's shell.
-TEST(LaunchFramesTest, ComeBehindWhatTheShellPrintsInAnyPieces) {
+TEST(LaunchFramesTest, FollowOutputOfTheShellInChunksOfAnySize) {
   FrameWriter writer;
   writer.Begin();
   writer.Add(Ended(3));
@@ -49,7 +49,7 @@ TEST(LaunchFramesTest, ComeBehindWhatTheShellPrintsInAnyPieces) {
   EXPECT_EQ(reader.error(), "");
 }
 
-TEST(LaunchFramesTest, EndAtWhatIsNone) {
+TEST(LaunchFramesTest, StopAtAnInvalidFrame) {
   v1::LaunchFrame frame;
   FrameReader long_one(/*noise_first=*/false);
   long_one.Add(std::string("\x7f\xff\xff\xff", 4));
@@ -67,7 +67,7 @@ TEST(LaunchFramesTest, EndAtWhatIsNone) {
 }
 
 // Why: a writer that waits would not notice signals.
-TEST(LaunchFramesTest, WaitNotForAReaderAndSeeThatThereIsNone) {
+TEST(LaunchFramesTest, DoNotWaitForAReaderAndNoticeItsEnd) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
   ::fcntl(ends[1], F_SETFL, O_NONBLOCK);

@@ -42,7 +42,7 @@ class RankCommandTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RankCommandTest, FindsTheScriptBehindPythonsOptions) {
+TEST_F(RankCommandTest, FindsTheScriptAfterPythonsOptions) {
   EXPECT_EQ(ScriptOf({"python", "train.py"}), "train.py");
   EXPECT_EQ(ScriptOf({"/opt/bin/python3.12", "-u", "-X", "dev", "a/train.py", "-m"}), "a/train.py");
   EXPECT_EQ(ScriptOf({"./train.py", "x"}), "./train.py");
@@ -63,7 +63,7 @@ TEST_F(RankCommandTest, FindsTheScriptBehindPythonsOptions) {
   }
 }
 
-TEST_F(RankCommandTest, RunsAScriptWithPythonUnlessItRunsByItself) {
+TEST_F(RankCommandTest, RunsAScriptWithPythonUnlessItIsExecutable) {
   EXPECT_THAT(WithPython({"train.py", "-x"}, "", folder()),
               ElementsAre("python3", "train.py", "-x"));
   EXPECT_THAT(WithPython({"run.py"}, "", folder()), ElementsAre("python3", "run.py"));
@@ -83,7 +83,7 @@ TEST_F(RankCommandTest, NamesAJobAfterItsScript) {
   EXPECT_EQ(JobNameOf({std::string(300, 'x')}).size(), 40u);
 }
 
-TEST_F(RankCommandTest, AcceptsWhatCanRun) {
+TEST_F(RankCommandTest, AcceptsCommandsThatCanRun) {
   for (const Words& words : {Words{"python", "train.py"},
                              {"./run.py"},
                              {"python", "-c", "1"},
@@ -92,7 +92,7 @@ TEST_F(RankCommandTest, AcceptsWhatCanRun) {
   }
 }
 
-TEST_F(RankCommandTest, SaysWhatToTypeInstead) {
+TEST_F(RankCommandTest, SuggestsWhatToTypeInstead) {
   EXPECT_EQ(Why({"pyhton", "train.py"}), "no program pyhton in PATH; did you mean \"python\"?");
   EXPECT_EQ(Why({"python train.py"}),
             "no program \"python train.py\": remove the quotes: -- python train.py");
@@ -105,7 +105,7 @@ TEST_F(RankCommandTest, SaysWhatToTypeInstead) {
 }
 
 // Why: where the folder of this host is missing on another, its ranks start in the home directory.
-TEST_F(RankCommandTest, SaysThatTheFolderIsMissing) {
+TEST_F(RankCommandTest, ReportsAMissingFolder) {
   RankCommand command = Of({folder() + "/bin/python", "train.py"});
   command.directory += "/none";
   EXPECT_THAT(WhyNotRun(command), HasSubstr(", and there is no folder " + folder() + "/none"));

@@ -35,13 +35,13 @@ class SshCommandTest : public FolderTest {
   }
 };
 
-TEST_F(SshCommandTest, SshIsCalledSoThatItAsksNobody) {
+TEST_F(SshCommandTest, SshNeverPrompts) {
   EXPECT_THAT(SshCommand("ssh -p 2222"),
               testing::ElementsAre("ssh", "-p", "2222", "-T", "-o", "BatchMode=yes", "-o",
                                    "ConnectTimeout=10", "-o", "ServerAliveInterval=10"));
 }
 
-TEST_F(SshCommandTest, ProbeTellsPathVersionAndStatus) {
+TEST_F(SshCommandTest, ProbePrintsPathVersionAndStatus) {
   const std::string odd = "it's $(id) \\ here";
   const std::string path = Make(odd, R"(case "$1" in --version) echo 7.1 ;;
       *) echo "{\"node\": \"$*\"}" ;; esac)");
@@ -56,7 +56,7 @@ TEST_F(SshCommandTest, ProbeTellsPathVersionAndStatus) {
   EXPECT_THAT(Run(ProbeCommand(path, "")), HasSubstr("\"status --json\""));
 }
 
-TEST_F(SshCommandTest, ProbeTellsHowAProgramThatDoesNotRunEnds) {
+TEST_F(SshCommandTest, ProbePrintsTheFailureOfAProgramThatDoesNotRun) {
   const std::string path = Make("ctl", "echo dyld: no library >&2; exit 134");
   EXPECT_EQ(Run(ProbeCommand(path, "")),
             "mlxcommctl probe 1\npath " + path +
@@ -64,7 +64,7 @@ TEST_F(SshCommandTest, ProbeTellsHowAProgramThatDoesNotRunEnds) {
 }
 
 // Why: launch and doctor must look in the same places, else one finds what the other does not.
-TEST_F(SshCommandTest, BothSayWhereThereIsNone) {
+TEST_F(SshCommandTest, BothReportAMissingProgram) {
   const std::string nowhere = folder_ + "/none";
   EXPECT_EQ(Run(ProbeCommand(nowhere, "")),
             "mlxcommctl probe 1\nnone /usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin\n");

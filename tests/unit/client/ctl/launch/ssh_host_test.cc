@@ -52,7 +52,7 @@ class Room {
 
 // Why: launch tries many hosts, one after the other. Descriptors that one left open when no pipe
 // was available were missing for the next.
-TEST(SshHostTest, LeavesNoDescriptorOpenWhereAPipeCannotBeMade) {
+TEST(SshHostTest, LeavesNoDescriptorOpenIfAPipeFails) {
   Silent silent;
   for (int free = 0; free < 6; ++free) {
     const std::vector<int> before = Open();

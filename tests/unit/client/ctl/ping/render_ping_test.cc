@@ -21,7 +21,7 @@ v1::PingReply Reply(std::uint64_t round_trip_ns, std::uint64_t heartbeat_ns = 50
   return reply;
 }
 
-TEST(RenderPingTest, SumsUpWhatCameBackAndWhatWasLost) {
+TEST(RenderPingTest, SummarisesRepliesAndLosses) {
   const std::vector<v1::PingReply> replies = {Reply(100'000), Reply(0), Reply(300'000)};
   EXPECT_EQ(RenderPing(2, replies[1]), "b  2  lost: it has not answered in time\n");
   EXPECT_EQ(
@@ -36,7 +36,7 @@ TEST(RenderPingTest, SumsUpWhatCameBackAndWhatWasLost) {
 
 // Why: a message takes one of the rails, and people want to know which one is bad. How: two rails;
 // each answer has the last heartbeat of each, the third the same ones again.
-TEST(RenderPingTest, TellsTheRoundTripsOfEachRail) {
+TEST(RenderPingTest, ShowsTheRoundTripsOfEachRail) {
   std::vector<v1::PingReply> replies = {Reply(1'000, 60'000), Reply(1'000, 70'000),
                                         Reply(1'000, 70'000), Reply(1'000, 80'000)};
   for (v1::PingReply& reply : replies) {
@@ -53,7 +53,7 @@ TEST(RenderPingTest, TellsTheRoundTripsOfEachRail) {
   EXPECT_THAT(PingsAsJson(replies), testing::HasSubstr("\"heartbeat_ns_max\": 800000"));
 }
 
-TEST(RenderPingTest, SaysNothingOfRoundTripsWhereNoneCameBack) {
+TEST(RenderPingTest, ShowsNoRoundTripsIfNoReplyCame) {
   const std::vector<v1::PingReply> replies = {Reply(0)};
   EXPECT_THAT(RenderPings(replies), testing::StartsWith("b: 0 of 1 came back, 100% lost\n"));
   EXPECT_EQ(RenderPings({}), "");

@@ -47,7 +47,7 @@ std::uint64_t Length(const Phase& phase) {
 
 // Why: small data goes out before any other node has come, and the wait that follows is for the
 // other nodes, not the time that data takes.
-TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOut) {
+TEST(RenderRecordTest, CountsTheWaitForOtherNodesEvenAfterOwnDataWasSent) {
   const Phases done = PhasesOf(
       Between("first_byte_ns: 1100 heard { at_ns: 5000 } last_byte_ns: 5200 ended_ns: 5300"), 9000);
   EXPECT_EQ(Length(done.ranks), 100u);
@@ -64,7 +64,7 @@ TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOu
   EXPECT_EQ(Length(root.data), 300u);
 }
 
-TEST(RenderRecordTest, GivesTheTimeUntilAFailureToThePhaseThatHasFailed) {
+TEST(RenderRecordTest, CountsTheTimeUntilAFailureForItsPhase) {
   const std::string failed = " failure: \"RANK_LOST\" ended_ns: 8000";
   const Phases waited = PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1100" + failed), 9000);
   EXPECT_EQ(Length(waited.peers), 6900u);
@@ -77,7 +77,7 @@ TEST(RenderRecordTest, GivesTheTimeUntilAFailureToThePhaseThatHasFailed) {
   EXPECT_EQ(moved.end.begin_ns, 0u);
 }
 
-TEST(RenderRecordTest, GivesAllAfterTheLastCallToTheEndOnOneNode) {
+TEST(RenderRecordTest, OnOneNodeTheEndBeginsAfterTheLastCall) {
   v1::RecordedOperation operation = Between("ended_ns: 1500");
   operation.clear_plan();
   const Phases phases = PhasesOf(operation, 9000);
@@ -87,7 +87,7 @@ TEST(RenderRecordTest, GivesAllAfterTheLastCallToTheEndOnOneNode) {
 }
 
 // Why: people look for operations that have not ended, or have failed.
-TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
+TEST(RenderRecordTest, NamesMissingRanksAndTheLoadOfRails) {
   const v1::FlightRecordReply record = RecordOf(
       R"(node: "a" taken_ns: 4000000000
          operations { group: 9 number: 3 point_to_point: true source_rank: 2 destination_rank: 0
@@ -121,7 +121,7 @@ TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
 
 // Why: ranks of one machine carry out a million small operations a second, and record some of them. Who looks
 // for another one must not believe that it never was.
-TEST(RenderRecordTest, CountsWhatRanksDidByThemselvesAndDidNotRecord) {
+TEST(RenderRecordTest, CountsUnrecordedDirectOperations) {
   // Of the third group other nodes have operations of which this one knows nothing yet.
   const std::string text = RenderRecord(RecordOf(
       R"(node: "a" taken_ns: 9000
@@ -136,11 +136,11 @@ TEST(RenderRecordTest, CountsWhatRanksDidByThemselvesAndDidNotRecord) {
   EXPECT_NE(text.find("between them 889 more without a record"), std::string::npos) << text;
 }
 
-TEST(RenderRecordTest, SaysThatThereIsNothing) {
+TEST(RenderRecordTest, ReportsAnEmptyRecord) {
   EXPECT_EQ(RenderRecord(RecordOf(R"(node: "a")")), "node a: no operation is recorded\n");
 }
 
-TEST(RenderRecordTest, ShowsNoOrdersToTheTerminal) {
+TEST(RenderRecordTest, ShowsNoControlCharacters) {
   const std::string text = RenderRecord(
       RecordOf("node: \"a\\033[2J\" operations { group_name: \"\\007g\" number: 1 "
                "operation: \"x\\033\" called { at_ns: 1 } last: \"\\033\" state: \"called\" "

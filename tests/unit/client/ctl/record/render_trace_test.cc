@@ -82,7 +82,7 @@ TEST(RenderTraceTest, HasAThreadForEachRankRailDirectionAndWorker) {
 }
 
 // Why: a rank may have many operations in flight, and slices of one thread must nest.
-TEST(RenderTraceTest, LaysOperationsThatOverlapOnThreadsOfTheirOwn) {
+TEST(RenderTraceTest, PutsOverlappingOperationsOnSeparateThreads) {
   std::string text = R"(node: "a" taken_ns: 100000)";
   for (int i = 0; i < 12; ++i) {
     text += " operations { group_name: \"g\" number: " + std::to_string(i) +
@@ -101,7 +101,7 @@ TEST(RenderTraceTest, LaysOperationsThatOverlapOnThreadsOfTheirOwn) {
 }
 
 // Why: sixteen frames go with one system call, and have one time.
-TEST(RenderTraceTest, LetsFramesThatWentAtOnceShareTheirTime) {
+TEST(RenderTraceTest, SharesTheTimeOfFramesThatMovedTogether) {
   std::string text = R"(node: "a" taken_ns: 100000 tracks { kind: "rail" name: "r" open: true)";
   for (int i = 0; i < 40; ++i) {
     const int batch = i / 4;
@@ -117,7 +117,7 @@ TEST(RenderTraceTest, LetsFramesThatWentAtOnceShareTheirTime) {
   }
 }
 
-TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
+TEST(RenderTraceTest, DrawsUnfinishedOperationsUntilTheCall) {
   const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 5000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } })")));
@@ -129,7 +129,7 @@ TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
 }
 
 // Why: a rail has many frames for each operation, so its record begins later.
-TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
+TEST(RenderTraceTest, MarksTheTimeBeforeARailsRecordBegins) {
   const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 9000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } }
@@ -146,7 +146,7 @@ TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
 }
 
 // Why: a rank's work on one node is not the end of a transfer.
-TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
+TEST(RenderTraceTest, DistinguishesWorkOnOneNodeFromTheEndOfATransfer) {
   const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 9000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 }

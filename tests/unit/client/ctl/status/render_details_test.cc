@@ -52,7 +52,7 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
 }
 
 // Why: results that are copied cost time in every operation, and nothing else would show it.
-TEST(RenderDetailsTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
+TEST(RenderDetailsTest, ReportsCopiedResultsAndTheirCostOncePerJob) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c" nodes { name: "a" version: "1" answered: true state: "up" }
          jobs { name: "train" size: 3 state: "running"
@@ -68,7 +68,7 @@ TEST(RenderDetailsTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
 
 // Why: people want to see RDMA at work; where it is not up, the reason, without alarm: TCP carries
 // on.
-TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
+TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
@@ -104,7 +104,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
 
 // Why: a user who plugs in a cable and sees no link wants to know whether a neighbour is heard
 // there.
-TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked) {
+TEST(RenderDetailsTest, ShowsDiscoveryInterfacesAndUnlinkedNeighbours) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
@@ -140,7 +140,7 @@ TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinke
 }
 
 // Why: a Mac is delivered in that state, all seems to work, and nothing shows the cost.
-TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
+TEST(RenderDetailsTest, ReportsTheCostOfTheThunderboltBridgeInOneLine) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
@@ -181,7 +181,7 @@ TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
 }
 
 // Why: nodes choose their names, and a name like "the way through " is no reason of a link.
-TEST(RenderDetailsTest, TakesNoNameForAReason) {
+TEST(RenderDetailsTest, DoesNotMistakeANameForAReason) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up"
@@ -193,7 +193,7 @@ TEST(RenderDetailsTest, TakesNoNameForAReason) {
               testing::HasSubstr("health: link a to the way through b is down"));
 }
 
-TEST(RenderDetailsTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden) {
+TEST(RenderDetailsTest, ShowsUsersTheirLimitsAndTheNumberOfHiddenJobs) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c" jobs_of_others: 2
          nodes { name: "a" version: "1" answered: true state: "up"
@@ -231,7 +231,7 @@ TEST(RenderDetailsTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
       std::string::npos);
 }
 
-TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
+TEST(RenderDetailsTest, HealthNamesTheRankAJobHasWaitedFor) {
   v1::StatusReply status;
   v1::JobStatus& job = *status.add_jobs();
   job.set_name("train");
@@ -264,7 +264,7 @@ TEST(RenderDetailsTest, HealthCountsJobsThatAreStillForming) {
   EXPECT_NE(RenderStatusDetails(status, false).find("health: all is well"), std::string::npos);
 }
 
-TEST(RenderDetailsTest, SaysOnceThatALinkIsLost) {
+TEST(RenderDetailsTest, ReportsALostLinkOnce) {
   v1::StatusReply status;
   v1::LinkStatus& link = *status.add_nodes()->add_links();
   status.mutable_nodes(0)->set_answered(true);

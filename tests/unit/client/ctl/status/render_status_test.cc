@@ -52,7 +52,7 @@ TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
 }
 
 // Why: it takes no new jobs, and who told it to stop wants to know how long that lasts.
-TEST(RenderStatusTest, SaysWhatANodeThatDrainsWaitsForAndHowLong) {
+TEST(RenderStatusTest, ShowsWhatADrainingNodeWaitsFor) {
   v1::StatusReply status = Parse(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "0.1.0" uptime_ms: 65000 answered: true state: "draining"
@@ -71,7 +71,7 @@ TEST(RenderStatusTest, SaysWhatANodeThatDrainsWaitsForAndHowLong) {
   EXPECT_THAT(Render(status), HasSubstr("draining, 2 jobs, 1 h 0 min left"));
 }
 
-TEST(RenderStatusTest, SaysBelowALinkWhatIsWrongWithIt) {
+TEST(RenderStatusTest, ShowsFaultsBelowTheirLink) {
   const std::string text = Render(Parse(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up"
@@ -116,7 +116,7 @@ TEST(RenderStatusTest, ShowsACableThatIsDownOnce) {
   EXPECT_THAT(text, Not(HasSubstr("en4 - en3")));
 }
 
-TEST(RenderStatusTest, TellsNodesOfOneNameApart) {
+TEST(RenderStatusTest, DistinguishesNodesOfTheSameName) {
   const std::string text = Render(Parse(
       R"(node: "a" cluster: "c"
          nodes { name: "a" id: "1" answered: true state: "up"
@@ -130,7 +130,7 @@ TEST(RenderStatusTest, TellsNodesOfOneNameApart) {
   EXPECT_THAT(text, HasSubstr("\na - mac  lost"));
 }
 
-TEST(RenderStatusTest, ColoursStatesAlone) {
+TEST(RenderStatusTest, ColoursOnlyStates) {
   const v1::StatusReply status = Parse(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up" links { peer: "b" state: lost } })");
@@ -246,7 +246,7 @@ TEST(RenderStatusTest, OfAMeshOfEightFitsATerminalOf40Rows) {
   }
 }
 
-TEST(RenderStatusTest, SaysOverWhatLinksAreAboveThemWhereTheirRowsHaveNoRoom) {
+TEST(RenderStatusTest, NamesTheKindsOfRailsAboveLinksIfRowsAreNarrow) {
   v1::StatusReply status = Mesh({.prefix = "studio-", .rdma = true});
   EXPECT_THAT(Render(status), HasSubstr("\n28 links up over rdma, tcp:\n"
                                         "studio-1 - studio-2  2.47 GB/s  123 us   "
@@ -259,7 +259,7 @@ TEST(RenderStatusTest, SaysOverWhatLinksAreAboveThemWhereTheirRowsHaveNoRoom) {
 }
 
 // Why: links came in the order in which they had been made.
-TEST(RenderStatusTest, HasNodesAndLinksInTheOrderOfNamesBehindItsOwn) {
+TEST(RenderStatusTest, SortsNodesAndLinksByNameAfterItsOwn) {
   const std::string text = Render(Parse(
       R"(node: "m-5" cluster: "c"
          nodes { name: "m-5" links { peer: "m-10" state: up } links { peer: "m-9" state: up } }
@@ -275,7 +275,7 @@ TEST(RenderStatusTest, HasNodesAndLinksInTheOrderOfNamesBehindItsOwn) {
   EXPECT_LT(at("\nm-5 - m-10 "), at("\nm-9 - m-10 "));
 }
 
-TEST(RenderStatusTest, CountsLinksThatAreUpWhereTheyWouldFillTheScreen) {
+TEST(RenderStatusTest, CountsHealthyLinksThatWouldFillTheScreen) {
   v1::StatusReply status = Mesh({.nodes = 9, .prefix = "a-rather-long-name-"});
   ExpectHasAllLinks(RenderStatus(status, false, {.columns = 200, .rows = 40}),
                     {.nodes = 9, .prefix = "a-rather-long-name-"});
@@ -303,7 +303,7 @@ TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
 }
 
 // Ten minutes long, because people look a while after the failure.
-TEST(RenderStatusTest, ShowsJobsThatFailedAndNotThoseThatEndedWell) {
+TEST(RenderStatusTest, ShowsJobsThatFailedButNotThoseThatSucceeded) {
   v1::StatusReply status = Parse(
       R"(node: "a" cluster: "c" nodes { name: "a" answered: true state: "up" }
          ended_jobs { name: "digits" ended_ms_ago: 12000 code: "RANK_LOST" rank: 1 node: "mac-b"
