@@ -19,7 +19,9 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
                          const std::string& form, const std::string& what) {
   const auto take = [&value, parse, name, form](const std::string& text) {
     const std::optional<std::uint64_t> parsed = parse(text);
-    if (!parsed) throw CLI::ValidationError(name, "expected " + form + ", got \"" + text + "\"");
+    if (!parsed)
+      throw CLI::ValidationError(name,
+                                 "expected a value such as " + form + ", got \"" + text + "\"");
     value = Value{*parsed};
   };
   return verb.add_option_function<std::string>(name, take, what + ", as " + form)

@@ -21,7 +21,8 @@ void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
 void CheckSsh(const Facts& facts, Findings& findings);
 
-// This node's part of the reports; empty if its daemon does not answer.
+// A node's part of the reports; empty if its daemon does not answer.
+const v1::NodeCheckup& CheckupOf(const ClusterFacts& cluster, const std::string& node);
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
 // How to allow mlxcommd on macOS to use the local network.

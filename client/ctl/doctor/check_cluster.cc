@@ -98,16 +98,13 @@ void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1:
 // The other end's report of the same rail; nullptr: none.
 const v1::RailStatus* BackwardsOf(const ClusterFacts& cluster, const std::string& node,
                                   const v1::LinkStatus& link, const v1::RailStatus& rail) {
-  for (const v1::NodeStatus& other : cluster.status.nodes()) {
-    if (other.name() != link.peer()) continue;
-    for (const v1::LinkStatus& back : other.links()) {
-      if (back.peer() != node) continue;
-      for (const v1::RailStatus& theirs : back.rails()) {
-        if (theirs.transport() == rail.transport() &&
-            theirs.local_interface() == rail.remote_interface() &&
-            theirs.remote_interface() == rail.local_interface()) {
-          return &theirs;
-        }
+  for (const v1::LinkStatus& back : NodeNamed(cluster.status, link.peer()).links()) {
+    if (back.peer() != node) continue;
+    for (const v1::RailStatus& theirs : back.rails()) {
+      if (theirs.transport() == rail.transport() &&
+          theirs.local_interface() == rail.remote_interface() &&
+          theirs.remote_interface() == rail.local_interface()) {
+        return &theirs;
       }
     }
   }

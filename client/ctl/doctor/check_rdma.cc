@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -13,10 +14,7 @@ namespace {
 constexpr double kThunderbolt5Gigabits = 80;
 
 bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
-  for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
-    if (checkup.name() == node.name()) return checkup.system().starts_with("Darwin");
-  }
-  return false;
+  return CheckupOf(facts.cluster, node.name()).system().starts_with("Darwin");
 }
 
 bool IsOwn(const Facts& facts, const v1::NodeStatus& node) {
@@ -83,10 +81,8 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
 }
 
 bool IsOff(const Facts& facts, const std::string& node) {
-  for (const v1::NodeStatus& one : facts.cluster.status.nodes()) {
-    if (one.name() == node) return one.answered() && !one.has_rdma();
-  }
-  return false;
+  const v1::NodeStatus& status = NodeNamed(facts.cluster.status, node);
+  return status.answered() && !status.has_rdma();
 }
 
 bool AnyRailIsUp(const v1::NodeStatus& node) {
@@ -117,14 +113,11 @@ void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailSt
 // The default of `ulimit -l` is too small for a rail, which needs some megabytes.
 void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   constexpr std::uint64_t kLockedBytesMin = 64ull << 20;
-  if (node.rdma().devices_size() == 0) return;
-  for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
-    const std::uint64_t most = checkup.locked_bytes_max();
-    if (checkup.name() != node.name() || most == 0 || most >= kLockedBytesMin) continue;
-    findings.Add("MC319", absl::StrCat("node ", node.name()),
-                 {{"bytes", HumanBytes(static_cast<double>(most))},
-                  {"least", HumanBytes(static_cast<double>(kLockedBytesMin))}});
-  }
+  const std::uint64_t most = CheckupOf(facts.cluster, node.name()).locked_bytes_max();
+  if (node.rdma().devices_size() == 0 || most == 0 || most >= kLockedBytesMin) return;
+  findings.Add("MC319", absl::StrCat("node ", node.name()),
+               {{"bytes", HumanBytes(static_cast<double>(most))},
+                {"least", HumanBytes(static_cast<double>(kLockedBytesMin))}});
 }
 
 // The interface that a rail's reason is about: that of the side that reports it, unless the reason is the

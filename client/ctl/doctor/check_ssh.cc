@@ -8,12 +8,12 @@ namespace mlxcomm::ctl {
 namespace {
 
 // The host is one that launch accepts, so it is not an option and safe to paste into a shell.
-Fix ByHand(const std::vector<std::string>& command) { return {command, /*safe=*/false}; }
+Fix ByHand(const std::vector<std::string>& command) { return {{command}, /*safe=*/false}; }
 
 void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   const Findings::Values values = {
-      {"said", host.said}, {"host", host.host}, {"local_network", LocalNetworkRemedy(facts)}};
+      {"message", host.message}, {"host", host.host}, {"local_network", LocalNetworkRemedy(facts)}};
   switch (host.answer) {
     case SshAnswer::kReached:
     case SshAnswer::kNoSsh: return;  // MC601 reports it once.
@@ -35,7 +35,7 @@ bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findin
   const std::string object = absl::StrCat("host ", host.host);
   const Findings::Values values = {{"searched", host.searched},
                                    {"path", host.path},
-                                   {"said", host.version_said},
+                                   {"message", host.version_message},
                                    {"version", host.version},
                                    {"own", facts.own_version}};
   if (host.version.empty()) {
@@ -50,7 +50,7 @@ bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findin
 bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   if (!host.daemon_answers) {
-    findings.Add("MC610", object, {{"said", host.daemon_said}, {"host", host.host}});
+    findings.Add("MC610", object, {{"message", host.daemon_message}, {"host", host.host}});
     return false;
   }
   if (!facts.cluster.daemon_answers || host.node_id.empty()) return true;  // Nothing to compare.
@@ -70,7 +70,7 @@ void CheckSsh(const Facts& facts, Findings& findings) {
   const SshFacts& ssh = facts.ssh;
   if (!ssh.asked) return;
   const auto no_ssh = std::ranges::find(ssh.hosts, SshAnswer::kNoSsh, &SshHostFacts::answer);
-  if (no_ssh != ssh.hosts.end()) findings.Add("MC601", "ssh", {{"said", no_ssh->said}});
+  if (no_ssh != ssh.hosts.end()) findings.Add("MC601", "ssh", {{"message", no_ssh->message}});
   for (const std::string& node : ssh.nameless) {
     findings.Add("MC612", absl::StrCat("node ", node));
   }

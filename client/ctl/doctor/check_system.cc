@@ -17,7 +17,7 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
   return true;
 }
 
-Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true, {}}; }
+Fix SafeFix(const std::vector<std::string>& command) { return {{command}, true}; }
 
 // On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was in the
 // bridge has none. Its own service outlasts a boot and has the IPv4 that RDMA needs; automatic IPv6 adds the
@@ -35,16 +35,6 @@ std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   return commands;
 }
 
-Fix SafeFixes(std::vector<std::vector<std::string>> commands) {
-  Fix fix;
-  if (commands.empty()) return fix;
-  fix.command = std::move(commands.front());
-  commands.erase(commands.begin());
-  fix.then = std::move(commands);
-  fix.safe = true;
-  return fix;
-}
-
 // Takes the interface out of the bridge now, and keeps it out at each boot: it gets a service, and the
 // bridge loses its own.
 Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
@@ -55,7 +45,7 @@ Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
     if (bridge.name == found.bridge && bridge.service_enabled)
       commands.push_back({"networksetup", "-setnetworkserviceenabled", bridge.service, "off"});
   }
-  return SafeFixes(std::move(commands));
+  return {std::move(commands), true};
 }
 
 void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& findings) {
@@ -73,11 +63,11 @@ void CheckAbsence(const Facts& facts, Findings& findings) {
   if (facts.cluster.daemon_is_silent) return findings.Add("MC101/silent", "mlxcommd", values);
   if (system.daemon_program.empty()) return findings.Add("MC101/not_installed", "mlxcommd", values);
   if (!system.service_installed) return findings.Add("MC101/no_service", "mlxcommd", values);
-  Fix start;
-  start.command = IsMacos(facts) ? std::vector<std::string>{"launchctl", "kickstart",
-                                                            "system/com.mlxcomm.mlxcommd"}
-                                 : std::vector<std::string>{"systemctl", "start", "mlxcommd"};
-  findings.Add("MC101", "mlxcommd", values, start);
+  const std::vector<std::string> start =
+      IsMacos(facts)
+          ? std::vector<std::string>{"launchctl", "kickstart", "system/com.mlxcomm.mlxcommd"}
+          : std::vector<std::string>{"systemctl", "start", "mlxcommd"};
+  findings.Add("MC101", "mlxcommd", values, {{start}, /*safe=*/false});
 }
 
 void CheckAnswer(const Facts& facts, Findings& findings) {
@@ -119,11 +109,15 @@ void CheckFiles(const SystemFacts& system, Findings& findings) {
 
 }  // namespace
 
-const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster) {
-  for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
-    if (node.name() == cluster.checkups.node()) return node;
+const v1::NodeCheckup& CheckupOf(const ClusterFacts& cluster, const std::string& node) {
+  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
+    if (checkup.name() == node) return checkup;
   }
   return v1::NodeCheckup::default_instance();
+}
+
+const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster) {
+  return CheckupOf(cluster, cluster.checkups.node());
 }
 
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster) { return OwnNode(cluster.status); }
@@ -165,7 +159,7 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                                   : SafeFix({"ip", "link", "set", "dev", found.name, "up"}));
     } else if (found.running && !found.has_link_local && found.bridge.empty()) {
       findings.Add(IsMacos(facts) ? "MC203/macos" : "MC203", object, {},
-                   IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{});
+                   IsMacos(facts) ? Fix{OwnService(found), true} : Fix{});
     }
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
@@ -178,8 +172,8 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
     const char* const state = blocks_all ? "on, and blocks all incoming connections"
                                          : "on, and a link is not up or no neighbour is heard";
     findings.Add(IsMacos(facts) ? "MC204/macos" : "MC204", "firewall", {{"state", state}},
-                 IsMacos(facts) ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
-                                       "--unblockapp", "/usr/local/bin/mlxcommd"},
+                 IsMacos(facts) ? Fix{{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
+                                        "--unblockapp", "/usr/local/bin/mlxcommd"}},
                                       false}
                                 : Fix{});
   }
@@ -237,7 +231,7 @@ void CheckSystem(const Facts& facts, Findings& findings) {
 void CheckPython(const Facts& facts, Findings& findings) {
   const PythonFacts& python = facts.system.python;
   const std::string object = absl::StrCat("Python package of ", python.program);
-  const Findings::Values values = {{"said", python.said}, {"program", python.program}};
+  const Findings::Values values = {{"message", python.message}, {"program", python.program}};
   switch (python.results) {
     case ResultsKind::kNotTested: return;
     case ResultsKind::kShared: return findings.Add("MC409", object);

@@ -58,15 +58,13 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
 
 // Runs the commands until one fails. Returns that one's output, or empty.
 std::string RunFix(const Fix& fix) {
-  std::vector<std::vector<std::string>> commands = fix.then;
-  commands.insert(commands.begin(), fix.command);
-  for (const std::vector<std::string>& words : commands) {
+  for (const std::vector<std::string>& words : fix.commands) {
     const auto output = RunProgram(words, {.with_errors = true});
     if (output.ok() && output->exit_code == 0) continue;
-    std::string said = output.ok() ? output->text : std::string(output.status().message());
-    while (said.ends_with('\n')) said.pop_back();
-    if (said.empty()) said = "ended with " + std::to_string(output->exit_code);
-    return commands.size() == 1 ? said : CommandLine(words) + ": " + said;
+    std::string message = output.ok() ? output->text : std::string(output.status().message());
+    while (message.ends_with('\n')) message.pop_back();
+    if (message.empty()) message = "ended with " + std::to_string(output->exit_code);
+    return fix.commands.size() == 1 ? message : CommandLine(words) + ": " + message;
   }
   return {};
 }
@@ -75,7 +73,7 @@ std::string RunFix(const Fix& fix) {
 bool ApplyFixes(const std::vector<Finding>& findings, bool yes) {
   bool well = true;
   for (const Finding& finding : findings) {
-    if (finding.fix.command.empty()) continue;
+    if (finding.fix.commands.empty()) continue;
     const std::string line = finding.code + "  " + CommandLine(finding.fix);
     if (!finding.fix.safe) {
       WriteOut(line + "\n  doctor does not run this: do it yourself if it fits\n", "findings");

@@ -59,7 +59,7 @@ enum class ResultsKind : std::uint8_t {
 struct PythonFacts {
   std::string program;  // The Python that has the package.
   ResultsKind results = ResultsKind::kNotTested;
-  std::string said;  // Why results are copied or wrong; printable, a few lines.
+  std::string message;  // Why results are copied or wrong; printable, a few lines.
 };
 
 // The outcome of ssh to a host, called as launch calls it.
@@ -79,15 +79,15 @@ enum class SshAnswer : std::uint8_t {
 struct SshHostFacts {
   std::string host;  // The argument for ssh.
   SshAnswer answer = SshAnswer::kFailed;
-  std::string said;  // ssh's output; printable, a few lines.
+  std::string message;  // ssh's output; printable, a few lines.
   // If kReached:
   std::string path;  // mlxcommctl there; empty: not found in the folders of `searched`.
   std::string searched;
-  std::string version;  // Empty: mlxcommctl does not run, and printed `version_said`.
-  std::string version_said;
+  std::string version;  // Empty: mlxcommctl does not run, and printed `version_message`.
+  std::string version_message;
   bool daemon_answers = false;
-  std::string daemon_said;  // If the daemon does not answer.
-  std::string cluster;      // If it does.
+  std::string daemon_message;  // If the daemon does not answer.
+  std::string cluster;         // If it does.
   std::string node;
   std::string node_id;
 };

@@ -48,9 +48,8 @@ const FindingKind* KindOfLink(v1::LinkReason::Value reason);
 const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
 
 struct Fix {
-  std::vector<std::string> command;  // Its words; empty: there is no command.
-  bool safe = false;                 // `--fix --yes` runs it, because it changes nothing else.
-  std::vector<std::vector<std::string>> then = {};  // Run in order, until one fails.
+  std::vector<std::vector<std::string>> commands;  // Run in order, until one fails.
+  bool safe = false;  // `--fix --yes` runs it, because it changes nothing else.
 };
 
 struct Finding {

@@ -42,6 +42,8 @@ constexpr std::string_view kMatchingDevice =
 constexpr std::string_view kFindDevice =
     "ibv_devinfo -v shows ports and GIDs; soft-RoCE on this interface: rdma link add rxe0 type rxe "
     "netdev IF. To do without RDMA, set rdma { enabled: false }";
+constexpr std::string_view kSwitchOn =
+    "on {node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)";
 constexpr std::string_view kCheckCable =
     "check the cable at both ends, and that the interface is up";
 
@@ -110,9 +112,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
                "one macOS gives it no address, and the next boot puts it back"},
     {"MC202", Severity::kWarning, "an interface is switched off", "switched off",
      "up, so that its cable can be used", "switch it on (as root)"},
-    {.id = "MC202/elsewhere",
-     .remedy =
-         "on {node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)"},
+    {.id = "MC202/elsewhere", .remedy = kSwitchOn},
     {"MC203", Severity::kNote, "an interface has no IPv6 link-local address",
      "no IPv6 link-local address", "a link-local address, by which neighbours are found",
      "let the system create one (sysctl net.ipv6.conf.*.addr_gen_mode)"},
@@ -332,17 +332,18 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "let the system set it (as root)"},
     {"MC404", Severity::kNote, "something could not be checked", "{unknown}", "an answer"},
     {"MC405", Severity::kWarning, "results are copied: MLX does not use the daemon's memory",
-     "{said}", kOwnResults,
+     "{message}", kOwnResults,
      "results are right, but each is copied once more, and so is each input that was a result "
      "(mlxcommctl status shows the time it took). In a virtual machine, run MLX outside of it. "
      "Otherwise send mlxcommctl bugreport"},
-    {"MC406", Severity::kNote, "results are copied, as MLXCOMM_RESULTS says", "{said}", kOwnResults,
+    {"MC406", Severity::kNote, "results are copied, as MLXCOMM_RESULTS says", "{message}",
+     kOwnResults,
      "unset MLXCOMM_RESULTS unless something here needs it: each result is copied once more"},
-    {"MC407", Severity::kError, "MLX reads wrong bytes from the daemon's memory", "{said}",
+    {"MC407", Severity::kError, "MLX reads wrong bytes from the daemon's memory", "{message}",
      "the bytes that the daemon wrote",
      "set MLXCOMM_RESULTS=copy for everything that uses MLX here, because results may be wrong "
      "without it; and send mlxcommctl bugreport"},
-    {"MC408", Severity::kWarning, "the Python package's self test fails", "{said}",
+    {"MC408", Severity::kWarning, "the Python package's self test fails", "{message}",
      "a self test that reports where results are",
      "run it by hand: {program} -m mlxcomm.check_results; if it does not match MLX or the daemon, "
      "install the package again"},
@@ -366,9 +367,8 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      .found = "{detail}; interface {interface} of {node} has no carrier now",
      .remedy = kCheckCable},
     {.id = "MC502/off",
-     .found = "interface {interface} of {off_node} is switched off",
-     .remedy =
-         "on {off_node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)",
+     .found = "interface {interface} of {node} is switched off",
+     .remedy = kSwitchOn,
      .explains_loss = true},
     {.id = "MC502/knocks",
      .found = "{detail}; {who}",
@@ -463,43 +463,44 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "on all but one: node_name in the configuration, or on macOS sudo scutil --set LocalHostName; "
      "then mlxcommctl service restart there"},
 
-    {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",
+    {"MC601", Severity::kError, "ssh cannot be started", "{message}", "OpenSSH's client",
      "install it (openssh-client), or name the command: --ssh-command"},
-    {"MC602", Severity::kError, "a host's name is unknown", "{said}",
+    {"MC602", Severity::kError, "a host's name is unknown", "{message}",
      "a name that this machine can resolve",
      "check the name. A Mac is NAME.local in its own network; an alias for ssh goes into "
      "~/.ssh/config: Host {host}, HostName ADDRESS"},
-    {"MC603", Severity::kError, "a host refuses ssh", "{said}", "sshd, which accepts connections",
+    {"MC603", Severity::kError, "a host refuses ssh", "{message}",
+     "sshd, which accepts connections",
      "on that Mac: System Settings, General, Sharing, Remote Login; on Linux: start sshd. For "
      "another port: Port in ~/.ssh/config"},
-    {"MC604", Severity::kError, "a host does not answer ssh", "{said}", kQuietSsh,
+    {"MC604", Severity::kError, "a host does not answer ssh", "{message}", kQuietSsh,
      "check that it is awake and on this network, and that no firewall blocks TCP port 22. If it "
      "answers by hand (ssh {host} true), its shell's startup files may wait for something"},
     {.id = "MC604/no_route",
      .remedy = "check that it is awake and on this network. Otherwise: {local_network}"},
-    {"MC605", Severity::kError, "a host's key is unknown, or has changed", "{said}",
+    {"MC605", Severity::kError, "a host's key is unknown, or has changed", "{message}",
      "a host key that is known here",
      "connect once by hand, compare the fingerprint and accept it: ssh {host} true"},
     {.id = "MC605/changed",
      .remedy = "if the machine was set up again: forget its old key, and connect once by hand. "
                "Otherwise someone may be intercepting the connection"},
-    {"MC606", Severity::kError, "a host does not let this user in without a password", "{said}",
+    {"MC606", Severity::kError, "a host does not let this user in without a password", "{message}",
      "a key of this user that the host accepts without a question",
      "give the host this user's key (none yet: ssh-keygen -t ed25519); add one with a passphrase "
      "to the agent: ssh-add. Another user there: USER@HOST"},
-    {"MC607", Severity::kError, "ssh to a host fails", "{said}", kQuietSsh,
+    {"MC607", Severity::kError, "ssh to a host fails", "{message}", kQuietSsh,
      "try it by hand: ssh -v {host} true; the login shell there must run the command it is given"},
     {"MC608", Severity::kError, "mlxcommctl is missing on a host, or does not run",
      "it is neither at its path here nor in {searched}", "mlxcommctl {own}",
      "install mlxcomm there, at the same path as here; or link its mlxcommctl into /usr/local/bin. "
      "ssh reads no profile, so a PATH set there does not count"},
     {.id = "MC608/broken",
-     .found = "{path} {said}",
+     .found = "{path} {message}",
      .remedy = "install the same release of mlxcomm there again"},
     {"MC609", Severity::kError, "mlxcommctl on a host is another release",
      "{path} is release {version}", "release {own}, as here",
      "install the same release on both: launch accepts no other"},
-    {"MC610", Severity::kError, "no daemon answers on a host", "{said}",
+    {"MC610", Severity::kError, "no daemon answers on a host", "{message}",
      "mlxcommd of this cluster, which ranks there use",
      "start it there; mlxcommctl doctor on that host says more (ssh {host})"},
     {"MC611", Severity::kWarning, "the daemon of a host is not in this cluster",

@@ -80,12 +80,10 @@ std::string WhoKnocks(const v1::NodeStatus& node, const v1::LinkStatus& link) {
 
 const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
                                         const std::string& interface) {
-  if (interface.empty()) return nullptr;
-  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
-    if (checkup.name() != node || !checkup.answered()) continue;
-    for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
-      if (found.name() == interface) return &found;
-    }
+  const v1::NodeCheckup& checkup = CheckupOf(cluster, node);
+  if (interface.empty() || !checkup.answered()) return nullptr;
+  for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
+    if (found.name() == interface) return &found;
   }
   return nullptr;
 }
@@ -119,8 +117,7 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
                   {"peer", link.peer()}};
   if (const auto off = SwitchedOffUnder(facts.cluster, node, link); off.has_value()) {
     fault.id = "MC502/off";
-    fault.values.emplace_back("interface", off->name);
-    fault.values.emplace_back("off_node", off->node);
+    fault.values = {{"interface", off->name}, {"node", off->node}};
     return fault;
   }
   if (MayBeOfCarrier(cause.reason) && HasNoCarrier(facts.cluster, node, link)) {

@@ -88,12 +88,12 @@ PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>
       how.environment.emplace_back("MLXCOMM_SOCKET", options.socket_path);
     }
     PythonFacts facts;
-    if (const auto said = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kSelfTest)}, how);
-        said.ok()) {
-      facts = ReadSelfTest(*said);
+    if (const auto output = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kSelfTest)}, how);
+        output.ok()) {
+      facts = ReadSelfTest(*output);
     } else {
       facts.results = ResultsKind::kTestFailed;
-      facts.said = std::string(said.status().message());
+      facts.message = std::string(output.status().message());
     }
     facts.program = python;
     return facts;
@@ -113,14 +113,14 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
     absl::string_view why = line;
     if (line == "shared") {
       facts.results = ResultsKind::kShared;
-      facts.said.clear();
+      facts.message.clear();
     } else if (absl::ConsumePrefix(&why, "copied: ")) {
       const bool asked_for = absl::StartsWith(why, "MLXCOMM_RESULTS=");
       facts.results = asked_for ? ResultsKind::kCopiedAsAsked : ResultsKind::kCopied;
-      facts.said = Cut(why);
+      facts.message = Cut(why);
     } else if (absl::ConsumePrefix(&why, "wrong: ")) {
       facts.results = ResultsKind::kWrong;
-      facts.said = Cut(why);
+      facts.message = Cut(why);
     }
   }
   const int wanted = facts.results == ResultsKind::kWrong ? 1 : 0;
@@ -128,7 +128,7 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
   facts.results = ResultsKind::kTestFailed;
   std::vector<std::string> lines = {"ended " + HowEnded(output.exit_code)};
   for (const absl::string_view line : last) lines.push_back(Cut(line));
-  facts.said = absl::StrJoin(lines, "\n");
+  facts.message = absl::StrJoin(lines, "\n");
   return facts;
 }
 

@@ -50,8 +50,9 @@ std::string CommandLine(const std::vector<std::string>& words) {
 }
 
 std::string CommandLine(const Fix& fix) {
-  std::string out = CommandLine(fix.command);
-  for (const std::vector<std::string>& words : fix.then) out += " && " + CommandLine(words);
+  std::string out;
+  for (const std::vector<std::string>& words : fix.commands)
+    out += (out.empty() ? "" : " && ") + CommandLine(words);
   return out;
 }
 
@@ -67,7 +68,7 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
     if (!finding.found.empty()) out += "  found    " + Indented(finding.found) + "\n";
     if (!finding.expected.empty()) out += "  expected " + Indented(finding.expected) + "\n";
     if (!finding.remedy.empty()) out += "  remedy   " + Indented(finding.remedy) + "\n";
-    if (!finding.fix.command.empty()) {
+    if (!finding.fix.commands.empty()) {
       out += "  command  " + Shown(CommandLine(finding.fix)) + "\n";
     }
   }
@@ -92,7 +93,7 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
     reported.set_expected(Shown(finding.expected));
     reported.set_remedy(Shown(finding.remedy));
     reported.set_command(Shown(CommandLine(finding.fix)));
-    reported.set_safe(finding.fix.safe);
+    reported.set_safe(finding.fix.safe && !finding.fix.commands.empty());
   }
   report.set_errors(static_cast<std::uint32_t>(Count(findings, Severity::kError)));
   report.set_warnings(static_cast<std::uint32_t>(Count(findings, Severity::kWarning)));

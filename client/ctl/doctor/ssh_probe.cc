@@ -97,7 +97,7 @@ void ReadVersion(absl::string_view& rest, SshHostFacts& facts) {
   if (code == "0") {
     facts.version = Bounded(reported);
   } else {
-    facts.version_said = absl::StrCat("ended with ", Bounded(code), "\n", LastLines(reported));
+    facts.version_message = absl::StrCat("ended with ", Bounded(code), "\n", LastLines(reported));
   }
 }
 
@@ -105,14 +105,14 @@ void ReadStatus(absl::string_view rest, SshHostFacts& facts) {
   absl::string_view code_text;
   int code = 0;
   if (!TakeLine(kProbeStatus, rest, code_text) || !absl::SimpleAtoi(code_text, &code)) {
-    facts.daemon_said = "its answer was cut off";
+    facts.daemon_message = "its answer was cut off";
     return;
   }
   if (code != 0) {
     // Skip the same failure as JSON (CommandFailed).
     const std::size_t as_json = rest.find("\n{\"error\":");
-    facts.daemon_said = LastLines(rest.substr(0, as_json));
-    if (code != kNoDaemon) absl::StrAppend(&facts.daemon_said, "\nended with ", code);
+    facts.daemon_message = LastLines(rest.substr(0, as_json));
+    if (code != kNoDaemon) absl::StrAppend(&facts.daemon_message, "\nended with ", code);
     return;
   }
   facts.daemon_answers = true;
@@ -131,7 +131,7 @@ SshHostFacts ReadSshProbe(const std::string& host, const absl::StatusOr<ProgramO
   SshHostFacts facts;
   facts.host = host;
   if (!output.ok()) {
-    facts.said = Bounded(output.status().message());
+    facts.message = Bounded(output.status().message());
     if (absl::IsNotFound(output.status()) || absl::IsUnavailable(output.status()))
       facts.answer = SshAnswer::kNoSsh;
     if (absl::IsDeadlineExceeded(output.status()) || absl::IsAborted(output.status()))
@@ -143,9 +143,9 @@ SshHostFacts ReadSshProbe(const std::string& host, const absl::StatusOr<ProgramO
   if (begin == std::string::npos) {
     const bool by_ssh = output->exit_code == kSshFailed;
     facts.answer = by_ssh ? WhyNot(output->text) : SshAnswer::kFailed;
-    facts.said = LastLines(output->text);
-    if (!by_ssh || facts.said.empty())
-      absl::StrAppend(&facts.said, facts.said.empty() ? "" : "\n", "ended ",
+    facts.message = LastLines(output->text);
+    if (!by_ssh || facts.message.empty())
+      absl::StrAppend(&facts.message, facts.message.empty() ? "" : "\n", "ended ",
                       HowEnded(output->exit_code));
     return facts;
   }

@@ -115,20 +115,6 @@ constexpr std::uint64_t kCopyTimeoutNs = 3600'000'000'000;
 
 Failure NotCopied(const std::string& message) { return Invalid("--copy: " + message); }
 
-Failure CopyFailure(const std::string& host, const absl::StatusOr<ProgramOutput>& output) {
-  std::string why;
-  if (!output.ok()) {
-    why = std::string(output.status().message());
-  } else if (output->exit_code != 0) {
-    why = absl::StrCat("rsync ended ", HowEnded(output->exit_code), ": ",
-                       MakePrintable(output->text.substr(0, 1000)));
-  } else {
-    return {};
-  }
-  return {FailureCode::kUnavailable, kNoRank,
-          absl::StrCat("cannot copy to ", host, ": ", why, " (rsync is needed on both hosts)")};
-}
-
 // Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: there is no script here, or its
 // folder has too much to copy.
 Failure FolderToCopy(const std::vector<std::string>& command, const std::string& directory,
@@ -158,12 +144,18 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
   std::string shell;
   for (const std::string& word : SshCommand(ssh)) shell += (shell.empty() ? "" : " ") + word;
   const std::string there = ShellWord(folder);
-  return CopyFailure(
-      host,
+  const auto output =
       RunProgram({"rsync", "-a", "--exclude=.git", "--exclude=__pycache__", "--exclude=.venv", "-e",
                   shell, "--rsync-path=mkdir -p " + there + " && cd " + there + " && rsync",
                   folder + "/", host + ":./"},
-                 {.timeout_ns = kCopyTimeoutNs, .with_errors = true, .until_exit = true}));
+                 {.timeout_ns = kCopyTimeoutNs, .with_errors = true, .until_exit = true});
+  if (output.ok() && output->exit_code == 0) return {};
+  const std::string why = output.ok()
+                              ? absl::StrCat("rsync ended ", HowEnded(output->exit_code), ": ",
+                                             MakePrintable(output->text.substr(0, 1000)))
+                              : std::string(output.status().message());
+  return {FailureCode::kUnavailable, kNoRank,
+          absl::StrCat("cannot copy to ", host, ": ", why, " (rsync is needed on both hosts)")};
 }
 
 // The number of hosts with ranks. With several, ranks use no private daemon, because it cannot reach others.

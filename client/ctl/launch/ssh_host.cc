@@ -180,7 +180,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
         return Fail("mlxcommctl there is release " + frame.hello().version().substr(0, 40) +
                     ", here " + kSoftwareVersion + ": install the same on both");
       }
-      if (!std::exchange(said_hello_, true)) SendCommand();
+      if (!std::exchange(has_hello_, true)) SendCommand();
       return;
     case v1::LaunchFrame::kReady:
       if (!frame.ready().problem().empty()) return Fail(frame.ready().problem(), kExitNotFound);

@@ -71,7 +71,7 @@ class SshHost : public RankHost {
   FileDescriptor from_;
   FileDescriptor text_;
   std::string text_left_;
-  bool said_hello_ = false;
+  bool has_hello_ = false;
   bool ready_ = false;  // The agent has checked the command.
   bool begun_ = false;
   bool ending_ = false;

@@ -170,11 +170,15 @@ std::string HowItFailed(const v1::EndedJob& job) {
   return text;
 }
 
-const v1::NodeStatus& OwnNode(const v1::StatusReply& status) {
+const v1::NodeStatus& NodeNamed(const v1::StatusReply& status, const std::string& name) {
   for (const v1::NodeStatus& node : status.nodes()) {
-    if (node.name() == status.node()) return node;
+    if (node.name() == name) return node;
   }
   return v1::NodeStatus::default_instance();
+}
+
+const v1::NodeStatus& OwnNode(const v1::StatusReply& status) {
+  return NodeNamed(status, status.node());
 }
 
 std::string DrainText(const v1::DrainStatus& drain) {

@@ -33,7 +33,9 @@ bool HasFailed(const v1::EndedJob& job);
 // "failed 12 s ago: RANK_LOST rank 1 (mac-b, pid 7)".
 std::string HowItFailed(const v1::EndedJob& job);
 
-// The node that answered; an empty one if the reply has none.
+// An empty one if the reply has none of this name.
+const v1::NodeStatus& NodeNamed(const v1::StatusReply& status, const std::string& name);
+// The node that answered.
 const v1::NodeStatus& OwnNode(const v1::StatusReply& status);
 
 // What a draining node waits for: "1 job, 3 s left".

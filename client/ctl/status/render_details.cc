@@ -130,14 +130,7 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
 }
 
 void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
-  out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
-         std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
-  if (!job.user().empty()) out += ", user " + Shown(job.user());
-  if (job.shrinks() > 0) {
-    out += ", shrunk from " + std::to_string(job.size_at_start());
-  }
-  if (!job.detail().empty()) out += "  " + Shown(job.detail());
-  out += "\n";
+  out += "  " + JobLine(job, /*count_ranks=*/true, paint);
   RenderRanks(job, "    ", out);
   RenderCopies(job, "    ", out);
   for (const v1::GroupStatus& group : job.groups()) {

@@ -329,15 +329,7 @@ google::protobuf::RepeatedPtrField<v1::WaitStatus> LongWaits(
 
 void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string& out) {
   for (const v1::JobStatus& job : status.jobs()) {
-    out += "job " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  ";
-    if (job.ranks_size() < static_cast<int>(job.size())) {
-      out += std::to_string(job.ranks_size()) + " of ";
-    }
-    out += Plural(job.size(), "rank");
-    if (!job.user().empty()) out += ", user " + Shown(job.user());
-    if (job.shrinks() > 0) out += ", shrunk from " + std::to_string(job.size_at_start());
-    if (!job.detail().empty()) out += "  " + Shown(job.detail());
-    out += "\n";
+    out += "job " + JobLine(job, /*count_ranks=*/false, paint);
     RenderWaits(LongWaits(job.waits()), "  ", out);
     RenderCopies(job, "  ", out);
     for (const v1::GroupStatus& group : job.groups()) {

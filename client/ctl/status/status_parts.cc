@@ -113,6 +113,17 @@ void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::
   }
 }
 
+std::string JobLine(const v1::JobStatus& job, bool count_ranks, const Painter& paint) {
+  const int ranks = job.ranks_size();
+  std::string line = paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  ";
+  if (count_ranks || ranks < static_cast<int>(job.size())) line += std::to_string(ranks) + " of ";
+  line += Plural(job.size(), "rank");
+  if (!job.user().empty()) line += ", user " + Shown(job.user());
+  if (job.shrinks() > 0) line += ", shrunk from " + std::to_string(job.size_at_start());
+  if (!job.detail().empty()) line += "  " + Shown(job.detail());
+  return line + "\n";
+}
+
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out) {
   std::vector<std::uint32_t> ranks;
   std::uint64_t results = 0;

@@ -59,6 +59,8 @@ void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& i
 void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
                    std::string& out);
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
+// A job's state in a line. `count_ranks`: "3 of 3 ranks", not "3 ranks".
+std::string JobLine(const v1::JobStatus& job, bool count_ranks, const Painter& paint);
 // The job's ranks that copy results, and what that costs.
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);
 // A line for each job that failed recently, the newest first, at most five.

@@ -28,7 +28,7 @@ TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
   EXPECT_DOUBLE_EQ(loads[0].fraction_of_best(), 0.75);
 }
 
-// Why: a connection that has come up since counts from 0, and half a link is no link.
+// Why: a connection that came up meanwhile counts from 0, and half a link is not a link.
 TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAgain) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("2", 900)), 1, 1).empty());
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());
@@ -49,8 +49,8 @@ std::string RailOn(const std::string& interface, const std::string& transport, i
          " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
 }
 
-// Why: a connection and a queue pair share their cable. The sum of what each carried alone would be
-// twice what is possible, and a full cable would look half empty.
+// Why: a connection and a queue pair share their cable. The sum of their best rates is twice what is
+// possible, so a full cable would look half empty.
 TEST(LinkLoadsTest, CountsACableOnceWithSeveralRails) {
   const auto loads =
       LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +
@@ -70,7 +70,7 @@ TEST(LinkLoadsTest, CountsACableOnceWithSeveralRails) {
   EXPECT_DOUBLE_EQ(loads[0].rails(1).best_bytes_per_second(), 6e6);
 }
 
-// Both at once may carry more than either has alone: then that is the best of the cable.
+// Both together may carry more than either did alone: then that is the best rate of the cable.
 TEST(LinkLoadsTest, RaisesTheBestRateOfASharedCableToItsRateNow) {
   const auto loads = LoadsBetween(
       Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),

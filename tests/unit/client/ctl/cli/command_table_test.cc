@@ -40,7 +40,7 @@ class CommandTableTest : public testing::Test {
   bool flag_ = false;
 };
 
-// Why: verbs that only programs call do not help a person who types.
+// Why: verbs for programs do not help a person at a terminal.
 TEST_F(CommandTableTest, LeavesOutVerbsThatHelpHides) {
   app_.add_subcommand("launch-agent", "What launch starts elsewhere")->group("");
   const auto table = TableOf(app_);

@@ -87,7 +87,7 @@ TEST_F(CompleteTest, LeavesAProgramToTheShell) {
   EXPECT_THAT(Offered({"launch", "c"}), ElementsAre(":program 2"));
 }
 
-// Why: nodes name themselves, and bash puts an offered word on the command line unchanged.
+// Why: nodes choose their names, and bash inserts an offered word unchanged.
 TEST_F(CompleteTest, OffersOnlyNodeNamesThatAreSafeInAShell) {
   nodes_ = {"mac-1", "mac-2.local", "$(reboot)", "a b", "-x", "a\nb", "*", "", "~root"};
   EXPECT_THAT(Offered({"ping", ""}), ElementsAre("mac-1\tIts name", "mac-2.local\tIts name"));

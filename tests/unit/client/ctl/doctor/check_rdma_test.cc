@@ -1,4 +1,4 @@
-// What doctor says about RDMA, by the daemon's reports and the system's facts.
+// Findings about RDMA, from the daemon's reports and the system's facts.
 // tests/operations/test_rdma_shown.py shows that daemons report this.
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string RailThatIsDown(const std::string& reason, const std::string& detail,
 constexpr char kOneDevice[] =
     R"(rdma { state: "found" devices { name: "rdma_en2" active: true state: "active" } })";
 
-// Codes but those that say that something is well.
+// The codes of faults.
 std::vector<std::string> Codes(const Facts& facts) {
   std::vector<std::string> codes;
   for (const Finding& finding : Check(facts).Sorted()) {
@@ -73,7 +73,7 @@ TEST(CheckRdmaTest, FindsNothingIfRdmaIsOffOrHealthy) {
                           regions: 2 regions_max: 100 }
                 devices { name: "rdma_en4" state: "port 1 is down" } })",
       R"(rails { transport: rdma state: up rdma { service: "UC" } })");
-  EXPECT_EQ(Codes(well), List()) << "a port without a cable is none that is missed";
+  EXPECT_EQ(Codes(well), List()) << "a port without a cable needs no device";
   EXPECT_EQ(SummaryOf(well),
             "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
             "rdma_en4 port 1 is down");
@@ -95,13 +95,13 @@ TEST(CheckRdmaTest, ReportsWhatAMacLacks) {
   none.system.ports = {port};
   EXPECT_EQ(Codes(none), List{"MC312"});
   none.system.rdma_enabled = false;
-  EXPECT_EQ(Codes(none), List{"MC312"}) << "to enable it would be of no use";
+  EXPECT_EQ(Codes(none), List{"MC312"}) << "enabling it would not help";
   none.system.rdma_enabled = true;
   none.system.ports[0].gigabits_per_second = 80;
   EXPECT_EQ(Codes(none), List{"MC311"});
 }
 
-// Why: a driver's fault is no reason to doubt the cable or the daemon.
+// Why: if a driver fails, the cable and the daemon are not to blame.
 TEST(CheckRdmaTest, ReportsDriversThatDoNotAnswer) {
   for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
     const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
@@ -123,7 +123,7 @@ struct RailCase {
   const char* interface;  // The one that the remedy names; empty: none.
 };
 
-// By reasons alone: the sentence beside them may be anything.
+// Only the reason counts; the detail may be any text.
 TEST(CheckRdmaTest, ReportsWhyARailIsNotUp) {
   const RailCase cases[] = {{"rdma_port_down", false, "MC306", "en2"},
                             {"rdma_port_down", true, "MC306", "en3"},
@@ -195,7 +195,8 @@ TEST(CheckRdmaTest, ListsDevicesIfNoneMatchesTheInterface) {
       Reported(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
                RailThatIsDown("rdma_no_device", "there is no RDMA device for en2"));
-  EXPECT_EQ(Codes(facts), List()) << "a Mac's names tell: en2 is no Thunderbolt interface";
+  EXPECT_EQ(Codes(facts), List())
+      << "a Mac's device names show that en2 is not a Thunderbolt interface";
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC313"});

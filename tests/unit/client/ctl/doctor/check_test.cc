@@ -71,17 +71,16 @@ TEST(CheckTest, FindsNothingIfAllIsWell) {
   EXPECT_EQ(Found(Well(), "MC106").size(), 1u);
 }
 
-// Why: doctor is needed most where nothing runs yet.
+// Why: doctor is needed most before anything runs.
 TEST(CheckTest, WorksWithoutADaemon) {
   Facts facts;
   facts.cluster.why_not = "nobody listens";
   EXPECT_EQ(Found(facts, "MC101").at(0).found, "nobody listens");
   EXPECT_TRUE(Found(facts, "MC511").empty());
   facts.system.daemon_program = "mlxcommd";
-  EXPECT_TRUE(Found(facts, "MC101").at(0).fix.command.empty());  // There is no service to start.
+  EXPECT_TRUE(Found(facts, "MC101").at(0).fix.commands.empty());  // There is no service to start.
   facts.system.service_installed = true;
-  EXPECT_EQ(Found(facts, "MC101").at(0).fix.command,
-            (std::vector<std::string>{"systemctl", "start", "mlxcommd"}));
+  EXPECT_EQ(CommandLine(Found(facts, "MC101").at(0).fix), "systemctl start mlxcommd");
   EXPECT_FALSE(Found(facts, "MC101").at(0).fix.safe);
 }
 
@@ -90,12 +89,12 @@ TEST(CheckTest, NamesTheCommandThatFixesAKeyFile) {
   facts.system.key_file = "/k";
   facts.system.key_trouble = {"others can use it (mode 644)", /*others_can_use_it=*/true};
   const Finding finding = Found(facts, "MC103").at(0);
-  EXPECT_EQ(finding.fix.command, (std::vector<std::string>{"chmod", "600", "/k"}));
+  EXPECT_EQ(CommandLine(finding.fix), "chmod 600 /k");
   EXPECT_TRUE(finding.fix.safe);
   for (const char* trouble :
        {"there is no such file", "key_file /k: expected 64 hexadecimal digits"}) {
     facts.system.key_trouble = {trouble};  // Its mode is well.
-    EXPECT_TRUE(Found(facts, "MC103").at(0).fix.command.empty()) << trouble;
+    EXPECT_TRUE(Found(facts, "MC103").at(0).fix.commands.empty()) << trouble;
   }
 }
 
@@ -145,7 +144,7 @@ TEST(CheckTest, GivesAPortWithoutAnAddressANetworkService) {
             "networksetup -setv6automatic 'Cable to the left'");
   port.service = "";
   port.hardware = "";  // It is not known which port it is.
-  EXPECT_TRUE(Found(facts, "MC203").at(0).fix.command.empty());
+  EXPECT_TRUE(Found(facts, "MC203").at(0).fix.commands.empty());
 }
 
 // Why: macOS goes by the program that owns the window, so the advice "allow mlxcommd" cannot be
@@ -184,7 +183,7 @@ TEST(CheckTest, FindsInterfacesThatAreOffAndTheFirewall) {
   EXPECT_EQ(Found(facts, "MC204").size(), 1u);
 }
 
-// By the reason that the daemon reports, whatever the sentence beside it says.
+// Only the daemon's reason counts; the detail may be any text.
 TEST(CheckTest, ReportsWhyANeighbourCannotBeReached) {
   using Why = v1::LinkReason;
   const std::pair<Why::Value, const char*> cases[] = {
@@ -310,7 +309,7 @@ TEST(CheckTest, ReportsWhyNoNeighbourIsFound) {
   facts.system.firewall_on = true;
   EXPECT_EQ(Found(facts, "MC204").size(), 1u);
   facts.cluster.status.mutable_nodes(0)->mutable_discovery()->set_foreign(2);
-  EXPECT_TRUE(Found(facts, "MC211").empty()) << "they are heard no more";
+  EXPECT_TRUE(Found(facts, "MC211").empty()) << "they are no longer heard";
   en2.set_foreign_ms_ago(900);
   EXPECT_EQ(Found(facts, "MC211").size(), 1u);
   EXPECT_TRUE(Found(facts, "MC214").empty());
@@ -323,9 +322,8 @@ TEST(CheckTest, ReportsWhyNoNeighbourIsFound) {
   EXPECT_THAT(HealthOf(facts.cluster.status).text, testing::HasSubstr("IPv6 is off on en2"));
 }
 
-// Why: with one cut cable in a line of many nodes each pair would report it. A circuit that was cut
-// with it ends because a node on it says so, or because nothing is heard any more: both are
-// consequences.
+// Why: in a line of many nodes, each pair would report one cut cable. A circuit over it ends because a node
+// on it reports the cut, or because it gets silent: both are consequences.
 TEST(CheckTest, ReportsACutCableOnce) {
   for (const auto reason : {v1::LinkReason::way_lost_link, v1::LinkReason::way_ended}) {
     Facts facts = Well();
@@ -400,7 +398,7 @@ TEST(CheckTest, FindsASlowDirectionOnlyIfItWasFull) {
   EXPECT_EQ(Found(facts, "MC507").size(), 1u);
 }
 
-// What a node says of its end of a cable.
+// A node's report of its end of a cable.
 void AddRail(Facts& facts, const std::string& node, const std::string& peer, double best) {
   v1::NodeStatus* status = nullptr;
   for (v1::NodeStatus& one : *facts.cluster.status.mutable_nodes()) {
@@ -458,8 +456,8 @@ Facts Ring() {
   return facts;
 }
 
-// Why: "a ring is as fast as its slowest cable" was said about every Ethernet cable beside a
-// Thunderbolt one, and about those across the ring, which no ring waits for.
+// Why: it reported every Ethernet cable beside a Thunderbolt one, and cables across the ring, which no ring
+// waits for.
 TEST(CheckTest, FindsASlowCableOnlyIfTheRingUsesIt) {
   Facts facts = Ring();
   EXPECT_TRUE(Found(facts, "MC506").empty());
@@ -502,7 +500,7 @@ TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
   EXPECT_EQ(Found(facts, "MC514").size(), 2u) << "also why it is down";
 }
 
-// Why: the daemon of a node that is reached no more is not to blame, where an MTU is.
+// Why: an MTU is to blame, not the daemon of the node that cannot be reached.
 TEST(CheckTest, NamesTheMtuIfOnlySmallFramesPass) {
   Facts facts = Well();
   v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
@@ -571,14 +569,13 @@ TEST(CheckTest, FindsSettingsOfTheSystem) {
   for (const char* code : {"MC401", "MC403", "MC404"}) {
     EXPECT_EQ(Found(facts, code).size(), 1u) << code;
   }
-  // Alone there is nobody's log to compare.
+  // A single node has no other log to compare.
   facts.cluster.status.mutable_nodes()->DeleteSubrange(1, facts.cluster.status.nodes_size() - 1);
   EXPECT_TRUE(Found(facts, "MC403").empty());
   EXPECT_EQ(Found(facts, "MC410").size(), 1u);
 }
 
-// Why: copies cost bandwidth without anybody noticing, and where MLX reads wrong bytes sums are
-// wrong.
+// Why: copies cost bandwidth unnoticed, and if MLX reads wrong bytes, sums are wrong.
 TEST(CheckTest, ReportsWhereResultsOfThePythonPackageAre) {
   const std::pair<ResultsKind, const char*> cases[] = {{ResultsKind::kShared, "MC409"},
                                                        {ResultsKind::kCopied, "MC405"},

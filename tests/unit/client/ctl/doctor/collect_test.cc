@@ -14,7 +14,7 @@
 namespace mlxcomm::ctl::collect_test {
 namespace {
 
-// Why: after an upgrade of Homebrew the service ends when it starts, and only the linker says why;
+// Why: after an upgrade of Homebrew the service cannot start, and only the linker reports why;
 // and root must not run files that a user may have written.
 TEST(CollectTest, FindsLibrariesThatAreMissingOrWritable) {
   const TemporaryFolder made;

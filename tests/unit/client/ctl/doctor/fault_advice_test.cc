@@ -14,7 +14,7 @@ namespace {
 
 using Why = v1::LinkReason;
 
-// Nodes a, b and c in a ring, all of whose links are up; doctor runs on a.
+// A ring of nodes a, b and c with all links up; doctor runs on a.
 Facts Ring() {
   Facts facts;
   facts.own_version = "1";
@@ -77,7 +77,7 @@ using Strings = std::vector<std::string>;
 
 TEST(FaultAdviceTest, FindsNothingIfAllIsWell) { EXPECT_EQ(Ids(Ring()), Strings{}); }
 
-// Why: it asked whether the machine was awake, and mlxcommd running.
+// Why: it suggested to wake the machine and start mlxcommd.
 TEST(FaultAdviceTest, NamesTheSideThatMustChangeItsKey) {
   Facts facts = Ring();
   v1::RailStatus& rail = *LoseC(facts, Why::peer_stopped).add_rails();
@@ -95,7 +95,7 @@ TEST(FaultAdviceTest, NamesTheSideThatMustChangeItsKey) {
   EXPECT_THAT(Wrong(facts)[0].remedy, testing::HasSubstr("cluster key show prints on c"));
 }
 
-// Why: the side that is dialed only counts who it refuses.
+// Why: the side that is dialed only counts the connections it refuses.
 TEST(FaultAdviceTest, SuspectsAnotherKeyIfStrangersConnectAfterALoss) {
   Facts facts = Ring();
   LoseC(facts, Why::peer_stopped);
@@ -105,7 +105,7 @@ TEST(FaultAdviceTest, SuspectsAnotherKeyIfStrangersConnectAfterALoss) {
   ASSERT_EQ(Ids(facts), (Strings{"MC502/knocks", "MC509"}));
   EXPECT_EQ(Wrong(facts)[0].found, "how it ended; connections without this cluster's key arrive");
   Own(facts).set_stranger_refused_ms_ago(61'000);
-  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502", "MC509"})) << "they come no more";
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502", "MC509"})) << "they no longer come";
   Own(facts).clear_strangers_refused();
   Add(R"(name: "a-c" used: true foreign_ms_ago: 900)",
       *Own(facts).mutable_discovery()->add_interfaces());
@@ -116,14 +116,14 @@ TEST(FaultAdviceTest, SuspectsAnotherKeyIfStrangersConnectAfterALoss) {
   EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"})) << "it was on another cable";
 }
 
-// Why: it asked whether mlxcommd was running there, beside the MTU that it named.
+// Why: beside the MTU it also suggested to start mlxcommd.
 TEST(FaultAdviceTest, BlamesOnlyTheMtuHoweverTheLinkEnded) {
   Facts facts = Ring();
   LoseC(facts, Why::cut).set_large_lost(true);
   EXPECT_EQ(Ids(facts), (Strings{"MC515", "MC515/down"}));
 }
 
-// Why: a node that only listens said nothing of it but that strangers were refused.
+// Why: a node that only listens reported just that connections were refused.
 TEST(FaultAdviceTest, ReportsOtherKeysToANodeWithoutLinks) {
   Facts facts = Ring();
   Own(facts).clear_links();
@@ -140,7 +140,7 @@ TEST(FaultAdviceTest, ReportsOtherKeysToANodeWithoutLinks) {
   EXPECT_EQ(Ids(facts), Strings{}) << "no more come";
 }
 
-// Why: it asked whether the cable was in, at both ends.
+// Why: it suggested to check the cable.
 TEST(FaultAdviceTest, NamesTheInterfaceThatIsOffAtEitherEnd) {
   Facts facts = Ring();
   v1::RailStatus& rail = *Own(facts).mutable_links(0)->mutable_rails(0);
@@ -163,8 +163,7 @@ TEST(FaultAdviceTest, NamesTheInterfaceThatIsOffAtEitherEnd) {
   EXPECT_EQ(Wrong(facts)[0].found, "interface a-c of a is switched off");
 }
 
-// Why: where the heartbeat's silence beat the carrier's event, it asked for ever whether mlxcommd was running
-// at the other end.
+// Why: if the heartbeat stopped before the carrier's event came, it suggested to start mlxcommd.
 TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
   Facts facts = Ring();
   v1::InterfaceCheckup& own = *facts.cluster.checkups.mutable_nodes(0)->mutable_interfaces(1);
@@ -183,7 +182,7 @@ TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
   EXPECT_EQ(Ids(facts), Strings{"MC209"}) << "it answers over another interface";
 }
 
-// Why: "a cable between b and a would close it" was said of a ring whose cable was pulled.
+// Why: it suggested "a cable between b and a" for a ring whose cable was pulled.
 TEST(FaultAdviceTest, SuggestsNoCableIfOneIsOnlyDown) {
   Facts facts = Ring();
   facts.cluster.topology.set_ring_closed(false);
@@ -227,7 +226,7 @@ TEST(FaultAdviceTest, NamesJobsThatFailedRecently) {
   EXPECT_EQ(Wrong(facts)[0].found, "failed 12.0 s ago: RANK_LOST rank 1 (mac-b, pid 7)");
 }
 
-// Why: nothing was wrong, it said, while a job waited for a rank that was never started.
+// Why: it found nothing wrong while a job waited for a rank that was never started.
 TEST(FaultAdviceTest, NamesTheRanksAJobWaitsFor) {
   Facts facts = Ring();
   v1::JobStatus& job = *facts.cluster.status.add_jobs();
@@ -265,7 +264,7 @@ TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
   EXPECT_EQ(HealthOf(facts.cluster.status).text, Wrong(facts)[0].found);
 }
 
-// Why: doctor had no finding for it, and status said so for ever, with no remedy.
+// Why: doctor had no finding for it, and status showed it for ever, without a remedy.
 TEST(FaultAdviceTest, ReportsARefusedRestart) {
   Facts facts = Ring();
   v1::RestartStatus& restart = *facts.cluster.status.mutable_nodes(1)->mutable_restart();
@@ -274,9 +273,9 @@ TEST(FaultAdviceTest, ReportsARefusedRestart) {
   EXPECT_EQ(Wrong(facts)[0].object, "node b");
   EXPECT_TRUE(Wrong(facts)[0].found.starts_with("key_file: no such file ("))
       << Wrong(facts)[0].found;
-  for (const std::string& said : {Wrong(facts)[0].remedy, HealthOf(facts.cluster.status).text}) {
-    EXPECT_NE(said.find("mlxcommctl service restart"), std::string::npos) << said;
-    EXPECT_NE(said.find("mlxcommctl service restart --cancel"), std::string::npos) << said;
+  for (const std::string& message : {Wrong(facts)[0].remedy, HealthOf(facts.cluster.status).text}) {
+    EXPECT_NE(message.find("mlxcommctl service restart"), std::string::npos) << message;
+    EXPECT_NE(message.find("mlxcommctl service restart --cancel"), std::string::npos) << message;
   }
   restart.set_refused_ms_ago(600'000);
   EXPECT_EQ(Ids(facts), Strings{});
@@ -293,7 +292,7 @@ TEST(FaultAdviceTest, ExpectsNoNeighboursOfAPrivateDaemon) {
   EXPECT_EQ(Ids(facts), Strings{});
 }
 
-// How: the link of any node shows it, so doctor says it on every node.
+// How: every node's link shows it, so doctor reports it on every node.
 TEST(FaultAdviceTest, NamesTheOtherMachineWithTheIdOfALinkedNode) {
   Facts facts = Ring();
   v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(1)->mutable_links(0);

@@ -60,7 +60,8 @@ TEST(FindingTest, EachReasonHasAtMostOneRow) {
     }
   }
   EXPECT_EQ(KindOfLink(v1::LinkReason::none), nullptr);
-  EXPECT_EQ(KindOfLink(static_cast<v1::LinkReason::Value>(200)), nullptr) << "of a newer daemon";
+  EXPECT_EQ(KindOfLink(static_cast<v1::LinkReason::Value>(200)), nullptr)
+      << "a reason of a newer daemon";
 }
 
 TEST(FindingTest, CausesExistAndFormNoCycle) {
@@ -98,7 +99,7 @@ TEST(FindingTest, ReplacesNamesByValuesAndKeepsOtherBraces) {
   Findings findings;
   findings.Add("MC317", "a", {{"detail", "it says {peer}"}, {"peer", "{detail}"}});
   const Finding finding = findings.Sorted().at(0);
-  EXPECT_EQ(finding.found, "it says {peer}") << "a value is no text of the table";
+  EXPECT_EQ(finding.found, "it says {peer}") << "names in a value are not replaced";
   EXPECT_EQ(
       finding.remedy,
       "set rdma { enabled: true } in the configuration of {detail}, and restart its mlxcommd");
@@ -109,7 +110,7 @@ TEST(FindingTest, LeavesOutAConsequenceOnlyWithItsCause) {
   findings.Add("MC502/way", "link a to c");
   EXPECT_EQ(findings.Sorted().size(), 1u);
   findings.Add("MC503", "cluster");
-  EXPECT_EQ(findings.Sorted().size(), 2u) << "which is no cause of it";
+  EXPECT_EQ(findings.Sorted().size(), 2u) << "which is not a cause of it";
   findings.Add("MC208", "link b to c");
   EXPECT_EQ(findings.Sorted().size(), 2u);
   EXPECT_EQ(findings.Sorted().front().code, "MC208") << "the consequence was the only error";

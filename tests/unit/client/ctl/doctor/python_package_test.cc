@@ -1,4 +1,4 @@
-// Pythons that have the package, have it not, or are no Pythons: small programs in their place.
+// Small programs stand in for Pythons with and without the package, and for programs that are not Pythons.
 #include "client/ctl/doctor/python_package.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(PythonPackageTest, SearchesBesideThisProgramThenInThePath) {
   EXPECT_TRUE(FindPythons(folder_ + "/none/mlxcommctl", nullptr).empty());
 }
 
-// Why: doctor runs anywhere, also as root, and a python3 there may be anybody's.
+// Why: doctor runs anywhere, even as root, and a python3 there may belong to anyone.
 TEST_F(PythonPackageTest, RunsNoPythonFromTheCurrentFolder) {
   Make("bin", "exit 0", "exit 0");
   const std::filesystem::path before = std::filesystem::current_path();
@@ -61,7 +61,7 @@ TEST_F(PythonPackageTest, TestsTheFirstThatHasThePackage) {
   const PythonFacts facts = Ask({folder_ + "/gone", "/", without, with});
   EXPECT_EQ(facts.program, with);
   EXPECT_EQ(facts.results, ResultsKind::kCopied);
-  EXPECT_EQ(facts.said, "over /s");
+  EXPECT_EQ(facts.message, "over /s");
   EXPECT_EQ(Ask({without}).results, ResultsKind::kNotTested);
   EXPECT_TRUE(unknown_.empty());
 }
@@ -79,47 +79,47 @@ TEST_F(PythonPackageTest, EndsASelfTestThatHangs) {
   const PythonFacts facts = Ask({hangs});
   EXPECT_EQ(facts.program, hangs);
   EXPECT_EQ(facts.results, ResultsKind::kTestFailed);
-  EXPECT_EQ(facts.said, hangs + " did not end within 0 s");
+  EXPECT_EQ(facts.message, hangs + " did not end within 0 s");
 }
 
 TEST(ReadSelfTestTest, KnowsEachOutcome) {
   EXPECT_EQ(ReadSelfTest({0, "shared\n"}).results, ResultsKind::kShared);
   const PythonFacts declined = ReadSelfTest({0, "copied: MLX makes no buffer\n"});
   EXPECT_EQ(declined.results, ResultsKind::kCopied);
-  EXPECT_EQ(declined.said, "MLX makes no buffer");
+  EXPECT_EQ(declined.message, "MLX makes no buffer");
   EXPECT_EQ(ReadSelfTest({0, "copied: MLXCOMM_RESULTS=copy asks for it\n"}).results,
             ResultsKind::kCopiedAsAsked);
   const PythonFacts wrong = ReadSelfTest({1, "wrong: it reads other bytes\n"});
   EXPECT_EQ(wrong.results, ResultsKind::kWrong);
-  EXPECT_EQ(wrong.said, "it reads other bytes");
+  EXPECT_EQ(wrong.message, "it reads other bytes");
 }
 
-// Why: output of MLX or of a user's module at the beginning or end is no outcome.
+// Why: output of MLX or of a user's module, before or after, is not the outcome.
 TEST(ReadSelfTestTest, FindsTheOutcomeAmongOtherLines) {
   EXPECT_EQ(ReadSelfTest({0, "warning: shared\ncopied\nshared\r\nleaked: 1\n\n"}).results,
             ResultsKind::kShared);
 }
 
 TEST(ReadSelfTestTest, KeepsTheLastLinesOfAFailure) {
-  EXPECT_EQ(ReadSelfTest({1, "Traceback\n  a\n  b\n\n  c\nImportError: another MLX\n"}).said,
+  EXPECT_EQ(ReadSelfTest({1, "Traceback\n  a\n  b\n\n  c\nImportError: another MLX\n"}).message,
             "ended with exit code 1\nb\nc\nImportError: another MLX");
-  EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with exit code 0");
+  EXPECT_EQ(ReadSelfTest({0, ""}).message, "ended with exit code 0");
   EXPECT_EQ(ReadSelfTest({1, ""}).results, ResultsKind::kTestFailed);
   // Its output and its exit code disagree: it crashed on its way out, or the output is another's.
   const PythonFacts crashed = ReadSelfTest({128 + 11, "shared\n"});
   EXPECT_EQ(crashed.results, ResultsKind::kTestFailed);
-  EXPECT_EQ(crashed.said, "ended by signal 11 (Segmentation fault)\nshared");
+  EXPECT_EQ(crashed.message, "ended by signal 11 (Segmentation fault)\nshared");
   EXPECT_EQ(ReadSelfTest({0, "wrong: x\n"}).results, ResultsKind::kTestFailed);
 }
 
 TEST(ReadSelfTestTest, CutsLongLinesAndEscapesControlCharacters) {
   const std::string noise(5000, 'x');
   const PythonFacts facts = ReadSelfTest({1, noise + "\n\x1b[2J\xff\n" + noise});
-  EXPECT_EQ(facts.said, "ended with exit code 1\n" + noise.substr(0, 300) + " ...\n?[2J?\n" +
-                            noise.substr(0, 300) + " ...");
-  EXPECT_EQ(ReadSelfTest({0, "copied: \x1b]0;t\a" + noise + "\n"}).said,
+  EXPECT_EQ(facts.message, "ended with exit code 1\n" + noise.substr(0, 300) + " ...\n?[2J?\n" +
+                               noise.substr(0, 300) + " ...");
+  EXPECT_EQ(ReadSelfTest({0, "copied: \x1b]0;t\a" + noise + "\n"}).message,
             "?]0;t?" + noise.substr(0, 294) + " ...");
-  EXPECT_EQ(ReadSelfTest({0, std::string(kOutputBytesMax, '\0')}).said.size(),
+  EXPECT_EQ(ReadSelfTest({0, std::string(kOutputBytesMax, '\0')}).message.size(),
             std::string("ended with exit code 0\n").size() + 300 + 4);
 }
 

@@ -12,7 +12,7 @@ Findings Some() {
   findings.Add("MC106", "mlxcommd", {{"node", "a"}, {"cluster", "c"}, {"version", "1"}});
   findings.Add("MC305", "cable a en2 - en3 b", {{"state", "down"}});
   findings.Add("MC103/open", "key file /k 1", {{"trouble", "mode 644\nof all"}},
-               {{"chmod", "600", "/k 1"}, true});
+               {{{"chmod", "600", "/k 1"}}, true});
   return findings;
 }
 

@@ -50,7 +50,7 @@ std::string Code(const SshHostFacts& host) {
 
 TEST(SshProbeTest, EachMessageOfSshLeadsToItsFinding) {
   const struct {
-    const char* said;
+    const char* message;
     const char* code;
     const char* remedy;
   } cases[] = {
@@ -81,23 +81,24 @@ TEST(SshProbeTest, EachMessageOfSshLeadsToItsFinding) {
       {"", "MC607", "ssh -v mac-2"},
   };
   for (const auto& one : cases) {
-    const std::vector<Finding> found = FoundOf(Said(one.said));
-    ASSERT_EQ(found.size(), 1u) << one.said;
-    EXPECT_EQ(found[0].code, one.code) << one.said;
+    const std::vector<Finding> found = FoundOf(Said(one.message));
+    ASSERT_EQ(found.size(), 1u) << one.message;
+    EXPECT_EQ(found[0].code, one.code) << one.message;
     EXPECT_EQ(found[0].object, "host mac-2");
     EXPECT_FALSE(found[0].found.empty());
     EXPECT_THAT(found[0].remedy, HasSubstr(one.remedy));
-    EXPECT_FALSE(found[0].fix.safe);  // None of it is done without a person.
+    EXPECT_FALSE(found[0].fix.safe);  // doctor runs none of them itself.
   }
 }
 
 TEST(SshProbeTest, FixesNameTheHost) {
-  EXPECT_THAT(FoundOf(Said("ada@mac-2: Permission denied (publickey).\n"))[0].fix.command,
-              testing::ElementsAre("ssh-copy-id", "mac-2"));
+  EXPECT_THAT(FoundOf(Said("ada@mac-2: Permission denied (publickey).\n"))[0].fix.commands,
+              testing::ElementsAre(testing::ElementsAre("ssh-copy-id", "mac-2")));
   SshHostFacts changed =
       Said("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.\n");
   changed.host = "ada@mac-2";
-  EXPECT_THAT(FoundOf(changed)[0].fix.command, testing::ElementsAre("ssh-keygen", "-R", "mac-2"));
+  EXPECT_THAT(FoundOf(changed)[0].fix.commands,
+              testing::ElementsAre(testing::ElementsAre("ssh-keygen", "-R", "mac-2")));
 }
 
 // Why: a banner may say anything, and ssh shows it before it ends.
@@ -110,7 +111,7 @@ TEST(SshProbeTest, LastMessageCounts) {
 TEST(SshProbeTest, ReportsAnotherProgramInItsPlace) {
   const SshHostFacts nologin = Said("This account is currently not available.\n", 1);
   EXPECT_EQ(nologin.answer, SshAnswer::kFailed);
-  EXPECT_EQ(nologin.said, "This account is currently not available.\nended with exit code 1");
+  EXPECT_EQ(nologin.message, "This account is currently not available.\nended with exit code 1");
   // ssh's own messages in a command's output are the command's.
   EXPECT_EQ(Said("scp: Connection refused\n", 1).answer, SshAnswer::kFailed);
   EXPECT_EQ(Code(nologin), "MC607");
@@ -172,8 +173,9 @@ TEST(SshProbeTest, OutputOfAHostIsBoundedAndPrintable) {
         Said("mlxcommctl probe 1\n", 0), Said("mlxcommctl probe 1\npath a\n", 0),
         Said("mlxcommctl probe 1\npath a\nversion ", 0),
         Said(Probe("0 7.1", "0\n" + std::string(100'000, '[')), 0), Said(Probe("0 7.1", "x"), 0)}) {
-    for (const std::string& text : {host.said, host.path, host.searched, host.version,
-                                    host.version_said, host.daemon_said, host.cluster, host.node}) {
+    for (const std::string& text :
+         {host.message, host.path, host.searched, host.version, host.version_message,
+          host.daemon_message, host.cluster, host.node}) {
       EXPECT_LT(text.size(), 2000u);
       EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
     }
@@ -219,7 +221,7 @@ TEST_F(ProbeHostsTest, TriesHostsConcurrentlyAndKeepsTheirOrder) {
   ASSERT_EQ(facts.size(), hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     EXPECT_EQ(facts[i].host, hosts[i]);
-    EXPECT_EQ(facts[i].said, hosts[i] + " says");
+    EXPECT_EQ(facts[i].message, hosts[i] + " says");
   }
 }
 
@@ -227,7 +229,7 @@ TEST_F(ProbeHostsTest, TriesMoreHostsThanRunAtOnce) {
   std::vector<std::string> hosts;
   for (int i = 0; i < 40; ++i) hosts.push_back("h" + std::to_string(i));
   for (const SshHostFacts& one : ProbeHosts(hosts, Ssh("echo $host; exit 255"))) {
-    EXPECT_EQ(one.said, one.host);
+    EXPECT_EQ(one.message, one.host);
   }
   EXPECT_TRUE(ProbeHosts({}, Ssh("exit 255")).empty());
 }
@@ -237,11 +239,11 @@ TEST_F(ProbeHostsTest, EndsAHostThatHangsAndReportsTheOthers) {
   options.timeout_ns = 300'000'000;
   const std::vector<SshHostFacts> facts = ProbeHosts({"slow", "fast"}, options);
   EXPECT_EQ(facts[0].answer, SshAnswer::kNoAnswer);
-  EXPECT_THAT(facts[0].said, HasSubstr("did not end"));
+  EXPECT_THAT(facts[0].message, HasSubstr("did not end"));
   EXPECT_EQ(facts[1].answer, SshAnswer::kFailed);
 }
 
-// Why: an ssh that others share (ControlPersist) goes on in the background, with its output open.
+// Why: a shared ssh (ControlPersist) continues in the background, with its output open.
 TEST_F(ProbeHostsTest, DoesNotWaitForProcessesThatSshLeaves) {
   const SshProbeOptions options = Ssh("sleep 1000 & echo $! > " + folder_ +
                                       "/pid; "

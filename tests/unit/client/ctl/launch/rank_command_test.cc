@@ -104,7 +104,7 @@ TEST_F(RankCommandTest, SuggestsWhatToTypeInstead) {
   EXPECT_EQ(Why({"python", "/none/train.py"}), "no file /none/train.py");
 }
 
-// Why: where the folder of this host is missing on another, its ranks start in the home directory.
+// Why: on a host without the folder of this one, ranks start in the home directory.
 TEST_F(RankCommandTest, ReportsAMissingFolder) {
   RankCommand command = Of({folder() + "/bin/python", "train.py"});
   command.directory += "/none";

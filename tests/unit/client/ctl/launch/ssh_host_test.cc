@@ -60,7 +60,7 @@ TEST(SshHostTest, LeavesNoDescriptorOpenIfAPipeFails) {
     SshHost host("nowhere", {0}, {}, RankCommand{}, silent);
     errno = 0;
     EXPECT_FALSE(host.Connect({"true"}, "mlxcommctl")) << "with room for " << free;
-    EXPECT_EQ(errno, EMFILE) << "the caller tells it";
+    EXPECT_EQ(errno, EMFILE) << "the caller reports it";
     EXPECT_EQ(Open(), before) << "with room for " << free;
   }
 }

@@ -66,8 +66,7 @@ TEST(RenderDetailsTest, ReportsCopiedResultsAndTheirCostOncePerJob) {
                                  "6 results, 2.0 MiB, 2.0 s a rank so far"));
 }
 
-// Why: people want to see RDMA at work; where it is not up, the reason, without alarm: TCP carries
-// on.
+// Why: users want to see that RDMA is used, or, without alarm because TCP still works, why it is not.
 TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
@@ -102,8 +101,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
       "health: all is well\n");
 }
 
-// Why: a user who plugs in a cable and sees no link wants to know whether a neighbour is heard
-// there.
+// Why: a user who plugs in a cable and sees no link needs to know whether a neighbour is heard there.
 TEST(RenderDetailsTest, ShowsDiscoveryInterfacesAndUnlinkedNeighbours) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
@@ -154,7 +152,7 @@ TEST(RenderDetailsTest, ReportsTheCostOfTheThunderboltBridgeInOneLine) {
       << RenderStatusDetails(status, false);
   for (v1::DiscoveryInterface& port :
        *status.mutable_nodes(0)->mutable_discovery()->mutable_interfaces()) {
-    port.set_name("enp3s" + port.name());  // Linux's, where a user has made the bridge.
+    port.set_name("enp3s" + port.name());  // On Linux a user has made the bridge.
   }
   EXPECT_EQ(RenderStatusDetails(status, false).find("Thunderbolt Bridge"), std::string::npos);
 }
@@ -180,7 +178,7 @@ TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
               testing::HasSubstr("health: node c does not answer"));
 }
 
-// Why: nodes choose their names, and a name like "the way through " is no reason of a link.
+// Why: nodes choose their names, and a name like "the way through " must not look like a reason.
 TEST(RenderDetailsTest, DoesNotMistakeANameForAReason) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"

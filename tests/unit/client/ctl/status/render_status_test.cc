@@ -51,7 +51,7 @@ TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
       "health: all is well\n");
 }
 
-// Why: it takes no new jobs, and who told it to stop wants to know how long that lasts.
+// Why: it takes no new jobs, and the person who stopped it wants to know for how long.
 TEST(RenderStatusTest, ShowsWhatADrainingNodeWaitsFor) {
   v1::StatusReply status = Parse(
       R"(node: "a" cluster: "c"
@@ -98,7 +98,7 @@ TEST(RenderStatusTest, ShowsALinkAsItsWorseSideSeesIt) {
   EXPECT_THAT(text, Not(HasSubstr("b - a")));
 }
 
-// Why: each daemon tells of it, with the ends exchanged.
+// Why: both daemons report it, with the ends exchanged.
 TEST(RenderStatusTest, ShowsACableThatIsDownOnce) {
   const std::string text = Render(Parse(
       R"(node: "a" cluster: "c"
@@ -213,7 +213,7 @@ void Lose(v1::StatusReply& status, int node, int link) {
   for (v1::RailStatus& rail : *lost.mutable_rails()) rail.set_state(v1::RailState::down);
 }
 
-// Why: it once did for short names and TCP alone.
+// Why: it once did so only for short names and TCP.
 TEST(RenderStatusTest, OfAMeshOfEightFitsATerminalOf40Rows) {
   for (const std::string prefix : {"mac-", "node-", "studio-", "mac-studio-"}) {
     for (const bool rdma : {false, true}) {
