@@ -241,6 +241,10 @@ class Table {
   v1::StatusReply status_;
 };
 
+int FailToPrint() {
+  return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+}
+
 int RunRankZero(const BenchOptions& options, const std::vector<std::string>& command,
                 const BenchSubject& subject, const std::string& job, std::size_t sizes) {
   std::signal(SIGPIPE, SIG_IGN);  // The write fails instead.
@@ -267,14 +271,12 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
       return Fail(kExitFailed,
                   "mlxcomm-bench printed \"" + line + "\": install the same release of both");
     }
-    if (!shown)
-      return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+    if (!shown) return FailToPrint();
   }
   const int code = rank.Finish();
   if (code != 0 && options.json) return Fail(code, kRankZeroFailed);
   if (code != 0) return code;
-  if (!table.End())
-    return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+  if (!table.End()) return FailToPrint();
   return wrong == 0 ? 0 : kExitFailed;
 }
 

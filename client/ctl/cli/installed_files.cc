@@ -21,6 +21,24 @@ std::string Resolved(const std::string& path) {
   return ::realpath(path.c_str(), resolved) == nullptr ? std::string() : std::string(resolved);
 }
 
+// libmlxcomm_mpi in an installation, a build folder or a Python environment; empty: not found.
+std::string FindMpiLibrary(const std::string& own_path) {
+  const std::string here = FolderOf(own_path);
+  for (const char* const between :
+       {"/../lib/", "/../lib/*/", "/../mpi/", "/../lib/python3*/site-packages/mlxcomm/lib/",
+        "/../lib/python3*/dist-packages/mlxcomm/lib/"}) {
+    glob_t found{};
+    std::string path;
+    if (::glob((here + between + kMpiLibrary).c_str(), 0, nullptr, &found) == 0 &&
+        found.gl_pathc > 0) {
+      path = Resolved(found.gl_pathv[0]);
+    }
+    ::globfree(&found);
+    if (!path.empty()) return path;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string OwnPath(const std::string& called) {
@@ -44,24 +62,6 @@ std::string FindProgramBeside(const std::string& own_path, const std::string& na
   for (const std::string& between : {std::string("/"), "/../" + folder + "/"}) {
     const std::string candidate = FolderOf(own_path) + between + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
-}
-
-// Looks in an installation, a build folder and a Python environment.
-std::string FindMpiLibrary(const std::string& own_path) {
-  const std::string here = FolderOf(own_path);
-  for (const char* const between :
-       {"/../lib/", "/../lib/*/", "/../mpi/", "/../lib/python3*/site-packages/mlxcomm/lib/",
-        "/../lib/python3*/dist-packages/mlxcomm/lib/"}) {
-    glob_t found{};
-    std::string path;
-    if (::glob((here + between + kMpiLibrary).c_str(), 0, nullptr, &found) == 0 &&
-        found.gl_pathc > 0) {
-      path = Resolved(found.gl_pathv[0]);
-    }
-    ::globfree(&found);
-    if (!path.empty()) return path;
   }
   return {};
 }

@@ -13,11 +13,10 @@ std::string OwnPath(const std::string& called);
 // A program beside this one, or in `folder` of a build folder; empty: not found.
 std::string FindProgramBeside(const std::string& own_path, const std::string& name,
                               const std::string& folder);
-// libmlxcomm_mpi, which connects MLX's own MPI backend to the daemon; empty: not found.
-std::string FindMpiLibrary(const std::string& own_path);
 // Ranks then find what was installed with this program, such as `python` of its environment.
 void AddOwnFolderToPath(const std::string& own_path);
-// Sets MLX_MPI_LIBNAME if the library exists and the user has not named another.
+// Sets MLX_MPI_LIBNAME to libmlxcomm_mpi, which connects MLX's MPI backend to the daemon, if it is found and
+// the user has not named another.
 void AddMpiLibrary(const std::string& own_path,
                    std::vector<std::pair<std::string, std::string>>& environment);
 

@@ -1,5 +1,3 @@
-#include "client/ctl/cli/json_schema.h"
-
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/ctl/cli/embedded.h"
+#include "client/ctl/cli/json_text.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {

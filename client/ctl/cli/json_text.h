@@ -1,9 +1,11 @@
-// Messages as JSON with the .proto file's field names. --json always prints one message: the daemon's
-// answer, or one of ctl.proto.
+// Messages as JSON with the .proto file's field names, and their JSON Schema. --json always prints one
+// message: the daemon's answer, or one of ctl.proto.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <google/protobuf/message.h>
 
@@ -19,5 +21,9 @@ Failure ToJson(const google::protobuf::Message& message, std::string& text,
 // For a message that this program made. Bytes that are not UTF-8 (in a path, in a name that others chose)
 // become U+FFFD.
 std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
+
+// The JSON Schema (draft 2020-12) of "mlxcomm.v1.StatusReply", as ToJson prints it. Its descriptions are the
+// .proto file's comments, which the program embeds because generated code has none. Nullopt: no such message.
+std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
 
 }  // namespace mlxcomm::ctl

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/ctl/cli/command_line.h"
-#include "client/ctl/cli/json_schema.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
 #include "mlxcomm/v1/ctl.pb.h"

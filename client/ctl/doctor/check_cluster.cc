@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/doctor/link_faults.h"
 #include "client/ctl/status/health.h"
 #include "client/ctl/topology/render_topology.h"
 #include "proto/status_words.h"

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/doctor/link_faults.h"
 #include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {

@@ -75,13 +75,11 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   facts.interfaces = ParseIfconfig(Ask({"/sbin/ifconfig", "-a"}, facts));
   const auto hardware =
       ParseHardwarePorts(Ask({"/usr/sbin/networksetup", "-listallhardwareports"}, facts));
-  for (InterfaceFacts& found : facts.interfaces) {
-    const auto port = hardware.find(found.name);
-    if (port != hardware.end()) found.hardware = port->second;
-  }
   const auto services =
       ParseNetworkServices(Ask({"/usr/sbin/networksetup", "-listnetworkserviceorder"}, facts));
   for (InterfaceFacts& found : facts.interfaces) {
+    const auto port = hardware.find(found.name);
+    if (port != hardware.end()) found.hardware = port->second;
     const auto service = services.find(found.name);
     if (service == services.end()) continue;
     found.service = service->second.name;
@@ -134,6 +132,23 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 #endif
 }
 
+KeyTrouble FindKeyTrouble(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT) return {};  // It may belong to another user.
+    return {"it does not exist"};
+  }
+  if (!S_ISREG(status.st_mode)) return {"it is not a regular file"};
+  if ((status.st_mode & 077) == 0) {
+    if (status.st_uid != ::geteuid()) return {};
+    const auto keys = ReadKeyFile(path);
+    if (keys.ok()) return {};
+    return {std::string(keys.status().message())};
+  }
+  return {absl::StrFormat("others can use it (mode %03o)", status.st_mode & 0777),
+          /*others_can_use_it=*/true};
+}
+
 // Checks the default key file only if it exists: a node may have none.
 void CollectKey(const CollectOptions& options, SystemFacts& facts) {
   facts.key_file = SettingIn(ReadFileText(facts.config_file), "key_file");
@@ -172,23 +187,6 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
 }
 
 }  // namespace
-
-KeyTrouble FindKeyTrouble(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) return {};  // It may belong to another user.
-    return {"it does not exist"};
-  }
-  if (!S_ISREG(status.st_mode)) return {"it is not a regular file"};
-  if ((status.st_mode & 077) == 0) {
-    if (status.st_uid != ::geteuid()) return {};
-    const auto keys = ReadKeyFile(path);
-    if (keys.ok()) return {};
-    return {std::string(keys.status().message())};
-  }
-  return {absl::StrFormat("others can use it (mode %03o)", status.st_mode & 0777),
-          /*others_can_use_it=*/true};
-}
 
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
                                   const std::string& folder) {

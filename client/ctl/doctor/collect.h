@@ -18,7 +18,6 @@ struct CollectOptions {
   PythonOptions python;     // No Pythons: no self test.
 };
 SystemFacts CollectSystem(const CollectOptions& options);
-KeyTrouble FindKeyTrouble(const std::string& path);
 struct LibraryTrouble {
   std::vector<std::string> missing;
   std::vector<std::string> of_users;  // Users other than root may change or replace them.

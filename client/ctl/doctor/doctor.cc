@@ -136,14 +136,10 @@ int RunDoctor(const DoctorOptions& options) {
     if (!ApplyFixes(findings, options.yes)) return kExitFailed;
     if (options.yes) findings = Diagnose(how);
   }
-  const auto any = [&findings](Severity severity) {
-    for (const Finding& finding : findings) {
-      if (KindOf(finding.code)->severity == severity) return true;
-    }
-    return false;
-  };
-  if (any(Severity::kError)) return kExitFailed;
-  return any(Severity::kWarning) ? kExitWarnings : 0;
+  // The worst finding is first.
+  const Severity worst = findings.empty() ? Severity::kOk : KindOf(findings.front().code)->severity;
+  if (worst == Severity::kError) return kExitFailed;
+  return worst == Severity::kWarning ? kExitWarnings : 0;
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr std::string_view kReplaceCable =
     "writes into a buffer while an operation uses it has the same effect";
 constexpr std::string_view kOneKey = "the same cluster name and key on all nodes";
 constexpr std::string_view kRailUp = "a rail that is up; until then the link uses TCP";
-constexpr std::string_view kQuietSsh = "ssh that asks for nothing, as mlxcommctl launch calls it";
+constexpr std::string_view kQuietSsh = "ssh without prompts, as mlxcommctl launch calls it";
 constexpr std::string_view kWakeDriver =
     "unplug its cable and plug it in again; if that does not help, restart the machine; if it "
     "still fails, send mlxcommctl bugreport --rdma";
@@ -105,7 +105,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
 
     {"MC201", Severity::kError, "a Thunderbolt interface is a member of a bridge",
      "member of {bridge}",
-     "no bridge: it forwards frames between its cables, and over looped cables for ever",
+     "not in a bridge, which forwards frames between its cables, and over looped ones for ever",
      "take it out of the bridge (as root)"},
     {.id = "MC201/macos",
      .remedy = "take it out of the bridge (as root), and give it its own network service: without "

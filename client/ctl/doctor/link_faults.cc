@@ -1,5 +1,3 @@
-#include "client/ctl/doctor/link_faults.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

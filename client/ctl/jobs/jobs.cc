@@ -20,8 +20,8 @@
 #include "client/ctl/cli/terminal.h"
 #include "client/ctl/cli/text.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/status/aligned_rows.h"
 #include "client/ctl/status/health.h"
+#include "client/ctl/status/status_parts.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/did_you_mean.h"
 
@@ -66,13 +66,6 @@ AlignedRows::Row RowOfEnded(const v1::EndedJob& job) {
           job.code().empty() ? "" : Shown(job.node()), Shown(how)};
 }
 
-v1::JobList JobListOf(const v1::StatusReply& status) {
-  v1::JobList list;
-  *list.mutable_jobs() = status.jobs();
-  *list.mutable_ended_jobs() = status.ended_jobs();
-  return list;
-}
-
 std::string RenderJobList(const v1::JobList& list, bool colours) {
   if (list.jobs_size() == 0 && list.ended_jobs_size() == 0) return "no jobs\n";
   const Painter paint(colours);
@@ -91,9 +84,11 @@ int RunJobs(const JobsOptions& options) {
   v1::StatusReply status;
   if (const Failure failure = FetchStatus(options.socket_path, status); !failure.ok())
     return ReportFailure(failure);
-  return WriteOut(options.json ? JsonOf(JobListOf(status)) + "\n"
-                               : RenderJobList(JobListOf(status), ColoursWanted()),
-                  "jobs");
+  v1::JobList list;
+  *list.mutable_jobs() = status.jobs();
+  *list.mutable_ended_jobs() = status.ended_jobs();
+  if (!options.json) return WriteOut(RenderJobList(list, ColoursWanted()), "jobs");
+  return WriteOut(JsonOf(std::move(list)) + "\n", "jobs");
 }
 
 constexpr std::uint64_t kKillTimeoutNs = 5'000'000'000;

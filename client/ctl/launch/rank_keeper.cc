@@ -49,6 +49,20 @@ void EndAll(std::vector<pid_t>& groups) {
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
 }
 
+int RunRankKeeper() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
+  // Readers of these must not wait for the keeper.
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) ::close(output);
+  std::vector<pid_t> groups;
+  for (KeptGroup kept; Read(kept);) {
+    if (kept.group <= 1) continue;  // kill(2) would signal all processes.
+    std::erase(groups, kept.group);
+    if (kept.is_there != 0) groups.push_back(kept.group);
+  }
+  EndAll(groups);
+  return 0;
+}
+
 }  // namespace
 
 bool RankKeeper::Start(const std::string& own_path) {
@@ -80,20 +94,6 @@ void RankKeeper::Notify(pid_t group, bool is_there) {
   if (written == sizeof kept || std::exchange(has_failed_, true)) return;
   std::fprintf(stderr, "mlxcommctl: if this process is killed, its ranks continue: %s\n",
                std::strerror(errno));
-}
-
-int RunRankKeeper() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
-  // Readers of these must not wait for the keeper.
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) ::close(output);
-  std::vector<pid_t> groups;
-  for (KeptGroup kept; Read(kept);) {
-    if (kept.group <= 1) continue;  // kill(2) would signal all processes.
-    std::erase(groups, kept.group);
-    if (kept.is_there != 0) groups.push_back(kept.group);
-  }
-  EndAll(groups);
-  return 0;
 }
 
 Run AddRankKeeper(CLI::App&, const Invocation&) { return RunRankKeeper; }

@@ -31,7 +31,4 @@ class RankKeeper {
   bool has_failed_ = false;
 };
 
-// The keeper process.
-int RunRankKeeper();
-
 }  // namespace mlxcomm::ctl

@@ -8,7 +8,6 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/record/render_record.h"
-#include "client/ctl/record/render_trace.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,9 +1,10 @@
-// A FlightRecordReply as text. Pure functions.
+// A FlightRecordReply as text and as a trace. Pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "mlxcomm/v1/ctl.pb.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
@@ -28,5 +29,19 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns);
 
 // "2682 all_reduce sum float32[5]", "3 send int8[4] 0>1 tag 7"
 std::string DescribeRecorded(const v1::RecordedOperation& operation);
+
+// A FlightRecordReply as a trace for Perfetto: Chrome's Trace Event Format, in JSON.
+//
+//   process  the node
+//   thread   each rank of a group: a slice for each operation, inside it one for each phase
+//            each direction of a rail: a slice for each frame
+//            each worker: a slice for each task
+//
+// A slice marks the time before the oldest entry that the recorder keeps. The format requires that slices of
+// a thread nest, so a rank's overlapping operations use several threads, and frames that a rail moved
+// together share that time by their bytes.
+//
+// Print it as JSON. Times are microseconds since "otherData"'s begin_unix_ns.
+v1::Trace RenderTrace(const v1::FlightRecordReply& record);
 
 }  // namespace mlxcomm::ctl

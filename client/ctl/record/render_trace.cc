@@ -1,5 +1,3 @@
-#include "client/ctl/record/render_trace.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/aligned_rows.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"
 

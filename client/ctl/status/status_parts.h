@@ -1,8 +1,13 @@
-// Parts that the short and the long form of a status share.
+// Parts of texts about the status: colours, tables, lists of ranks, and what both forms of a status share.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "client/ctl/cli/terminal.h"
 #include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
@@ -23,6 +28,45 @@ class Painter {
     return Coloured(code, text, colours_);
   }
   bool colours_;
+};
+
+// A table whose columns are as wide as their widest cell.
+class AlignedRows {
+ public:
+  static constexpr std::size_t kNoColour = ~std::size_t{0};
+  using Row = std::vector<std::string>;
+
+  void Add(Row row) {
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t at = 0; at < row.size(); ++at) {
+      widths_[at] = std::max(widths_[at], WidthOf(row[at]));
+    }
+    rows_.push_back(std::move(row));
+  }
+  std::size_t size() const { return rows_.size(); }
+  std::size_t width() const {
+    std::size_t width = 0;
+    for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
+    return width;
+  }
+  // `state` is the index of the coloured cell. No trailing blanks.
+  std::string Line(std::size_t row, std::size_t state, const Painter& paint) const {
+    std::string line;
+    std::string blanks;
+    for (std::size_t at = 0; at < rows_[row].size(); ++at) {
+      const std::string& cell = rows_[row][at];
+      if (!cell.empty()) {
+        line += blanks + (at == state ? paint.State(cell) : cell);
+        blanks.clear();
+      }
+      blanks += std::string(widths_[at] - WidthOf(cell) + 2, ' ');
+    }
+    return line;
+  }
+
+ private:
+  std::vector<Row> rows_;
+  std::vector<std::size_t> widths_;
 };
 
 // "rank 3", "ranks 0, 2", "ranks 0-62, 64".

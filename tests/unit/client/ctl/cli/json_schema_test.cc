@@ -1,5 +1,5 @@
 // tests/shell/test_json_output.py checks outputs against schemas.
-#include "client/ctl/cli/json_schema.h"
+#include "client/ctl/cli/json_text.h"
 
 #include <gtest/gtest.h>
 

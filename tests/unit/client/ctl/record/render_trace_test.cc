@@ -1,4 +1,4 @@
-#include "client/ctl/record/render_trace.h"
+#include "client/ctl/record/render_record.h"
 
 #include <gtest/gtest.h>
 
