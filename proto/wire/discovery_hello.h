@@ -24,7 +24,7 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more nodes need more hellos.
+inline constexpr std::uint32_t kHeardNodesMax = 16;  // In one hello; more nodes need more hellos.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
 // ff02::4d4c:5843, from the range of unassigned groups (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
