@@ -1,14 +1,14 @@
-"""Which release of MLX the package is built for: MLX's C++ interface changes from release to release. It is
-$MLXCOMM_MLX, else the release that is installed, which has to be TESTED, else the newest of those.
-scikit-build-core asks this module (pyproject.toml); so does config/release."""
+"""Chooses the release of MLX to build for, because MLX's C++ interface changes with each release:
+$MLXCOMM_MLX, or the installed release (which must be in TESTED), or the newest in TESTED. scikit-build-core
+(pyproject.toml) and config/release call this module."""
 
 import importlib.metadata
 import os
 import site
 import sys
 
-TESTED = ("0.31.2", "0.32.0", "0.32.4")  # The package's tests have passed with these.
-# The nanobind that MLX is built with from a release on: types are shared between extensions of one ABI.
+TESTED = ("0.31.2", "0.32.0", "0.32.4")  # The package's tests pass with these.
+# Which nanobind MLX uses from this release on. Extensions share types only with the same nanobind ABI.
 NANOBIND = {"0.31.2": "2.12.0", "0.32.0": "2.13.0", "0.32.2": "2.15.0", "0.32.3": "3.1.0"}
 
 
@@ -17,8 +17,8 @@ def numbers(release):
 
 
 def installed():
-    # pip hides the environment that it installs to from the build, but runs that one's interpreter. Outside
-    # of a virtual environment, and in one that sees what is outside, the user's own packages come first.
+    # pip hides the target environment from the build, but runs its interpreter. The user's own packages come
+    # first outside of a virtual environment, and in one that can see system packages.
     own = [] if sys.prefix == sys.base_prefix else site.getsitepackages([sys.prefix])
     of_user = [site.getusersitepackages()] if sys.base_prefix in site.PREFIXES else []
     folders = [*sys.path, *own, *of_user, *site.getsitepackages()]
@@ -31,10 +31,9 @@ def chosen():
     if named := os.environ.get("MLXCOMM_MLX"):
         return named
     found = installed()
-    if found not in (None, *TESTED):  # Its nanobind would be a guess, and an index may not have it.
-        sys.exit(f"mlxcomm was not tested with MLX {found}, which is installed here, but with "
-                 f"{', '.join(TESTED)}: set MLXCOMM_MLX={TESTED[-1]} to install that one, or "
-                 f"MLXCOMM_MLX={found} to try this one")
+    if found not in (None, *TESTED):  # Its nanobind would be a guess.
+        sys.exit(f"MLX {found} is installed, but mlxcomm was tested only with {', '.join(TESTED)}: set "
+                 f"MLXCOMM_MLX={TESTED[-1]} to install that release, or MLXCOMM_MLX={found} to try this one")
     return found or TESTED[-1]
 
 
@@ -57,4 +56,4 @@ def dynamic_metadata(_settings, _project):
 
 
 def dynamic_wheel(_settings):
-    return {"dependencies": True}  # Those of the sources are not those of a wheel.
+    return {"dependencies": True}  # They depend on the build machine, so a source archive must not fix them.

@@ -53,7 +53,7 @@ def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
     seen = [event["kind"] for event in document["events"] if event["source"] == "interface"]
     assert seen[0] == "interface_down" and "interface_up" in seen, document["events"]
     assert found["plug-addresses"][0] == ("confirmed" if cables == 1 else "refuted"), found["plug-addresses"]
-    assert found["sleep-clock"] == ("not tried", 'the prompt "sleep" was not carried out')
+    assert found["sleep-clock"] == ("not tried", 'the prompt command for "sleep" failed')
     assert found["cable-values"][0] == "not tried"
     rails = {rail["rail"]: rail["interface"] for rail in document["rails"]}
     assert len(rails) == cables

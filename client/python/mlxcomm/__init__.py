@@ -1,29 +1,28 @@
-"""Collectives for MLX, carried out by a daemon that owns the cables.
+"""Collectives for MLX, run by a daemon that owns the network connections.
 
     import mlxcomm
-    mlxcomm.install()            # mx.distributed goes through the daemon from here on
+    mlxcomm.install()            # from here on mx.distributed uses the daemon
 
-or, without a line changed, ``python -m mlxcomm script.py``, or ``MLXCOMM_INSTALL=all`` in the
-environment. This package has what mx.distributed lacks: `all_to_all`, `broadcast`, tags,
-deadlines, ... (mlxcomm/operations.py says how they behave), groups (`split`, `shrink`), and
-errors that name the rank at fault.
+Or leave the program unchanged: run ``python -m mlxcomm script.py``, or set ``MLXCOMM_INSTALL=all``. The
+package adds what mx.distributed lacks: `all_to_all`, `broadcast`, tags, deadlines, ... (see
+help(mlxcomm.operations)), groups (`split`, `shrink`), and errors that name the failed rank.
 """
 
 from typing import TYPE_CHECKING, ClassVar, Optional
 
 
 class Error(RuntimeError):
-    """A call or an operation has failed: the text says why, and what to do.
+    """A call or an operation failed. The message says why and what to do.
 
-    Mostly one of the subclasses below; this class itself stands for a mistake of mlxcomm's own. A group
-    whose operation has failed stays failed: `shrink` makes a group of the ranks that are left.
+    Usually a subclass is raised; this class itself means an internal error. A group in which an operation
+    failed stays failed: `shrink` makes a group of the remaining ranks.
 
     Attributes:
         code: the failure's name in mlxcomm.h, without its prefix: "RANK_LOST".
-        rank: the rank at fault, in `group`; None if the failure names none.
-        node: the machine on which that rank runs; None if unknown.
-        pid: that rank's process; None if unknown.
-        group: the group's name, as `mlxcommctl status` shows it; None for a failure outside of one.
+        rank: the failed rank, in `group`; None if no single rank failed.
+        node: the machine of that rank; None if unknown.
+        pid: the process id of that rank; None if unknown.
+        group: the group's name, as in `mlxcommctl status`; None if no group was involved.
 
     Example:
         >>> try:
@@ -48,7 +47,7 @@ class Error(RuntimeError):
 
 
 class InvalidArgumentError(Error):
-    """An argument is wrong, and only the daemon could see it. Nothing has changed: call again.
+    """The daemon refused an argument. Nothing has changed: correct it and call again.
 
     Example:
         >>> try: mlxcomm.shrink()
@@ -60,9 +59,7 @@ class InvalidArgumentError(Error):
 
 
 class MismatchError(Error):
-    """Ranks of the group called different things: another operation, shape, dtype or order.
-
-    The text has the call of each rank.
+    """Ranks of the group made different calls: operation, shape, dtype or order. The message lists each call.
 
     Example:
         >>> try: mx.eval(mlxcomm.all_reduce(mx.ones(3)))
@@ -73,7 +70,7 @@ class MismatchError(Error):
 
 
 class DeadlineExceededError(Error):
-    """Other ranks did not call in time; the text names them. See `set_timeout`.
+    """Other ranks did not make the call in time; the message names them. See `set_timeout`.
 
     Example:
         >>> try: mlxcomm.barrier(timeout=60)
@@ -84,7 +81,7 @@ class DeadlineExceededError(Error):
 
 
 class RankLostError(Error):
-    """A rank's process, its daemon or the last cable to it has gone.
+    """A rank's process died, its daemon died, or no connection to it is left.
 
     Example:
         >>> try:
@@ -98,7 +95,7 @@ class RankLostError(Error):
 
 
 class DaemonLostError(Error):
-    """This machine's daemon has gone. Once it is back, `init` joins again.
+    """This machine's daemon died. Once it runs again, `init` joins again.
 
     Example:
         >>> try: mlxcomm.barrier()
@@ -109,7 +106,7 @@ class DaemonLostError(Error):
 
 
 class DaemonStoppingError(Error):
-    """A daemon of the job was told to stop; the text names its node. Once it is back, `init` joins again.
+    """A daemon of the job is stopping; the message names its node. Once it runs again, `init` joins again.
 
     Example:
         >>> try: mlxcomm.barrier()
@@ -120,42 +117,42 @@ class DaemonStoppingError(Error):
 
 
 class ResourceExhaustedError(Error):
-    """A limit was reached; the text has the usage, the limit and the setting to raise.
+    """A limit was reached; the message has the usage, the limit and the setting to raise.
 
-    Where results have filled the daemon's memory, drop some of them; the group works on.
+    If results have filled the daemon's memory, drop some of them; the group remains usable.
 
     Example:
         >>> try: mx.eval(mlxcomm.all_gather(mx.ones(3)))
-        ... except mlxcomm.ResourceExhaustedError: cache = None  # And call again.
+        ... except mlxcomm.ResourceExhaustedError: cache = None  # Then call again.
     """
 
     code = "RESOURCE_EXHAUSTED"
 
 
 class CancelledError(Error):
-    """A rank of the group gave up: by Ctrl-C, or because its process ends.
+    """A rank of the group cancelled the operation: by Ctrl-C, or because its process is exiting.
 
     Example:
         >>> try: mlxcomm.barrier()
-        ... except mlxcomm.CancelledError as error: print("gave up: rank", error.rank)
+        ... except mlxcomm.CancelledError as error: print("cancelled by rank", error.rank)
     """
 
     code = "CANCELLED"
 
 
 class AlreadyExistsError(Error):
-    """Another process has this rank of the job: it runs already, or another job has the same name.
+    """This rank of the job is already taken: the job is running, or another job has the same name.
 
     Example:
         >>> try: world = mlxcomm.init()
-        ... except mlxcomm.AlreadyExistsError as error: print("start it under another name:", error)
+        ... except mlxcomm.AlreadyExistsError as error: print("choose another job name:", error)
     """
 
     code = "ALREADY_EXISTS"
 
 
 class UnavailableError(Error):
-    """No daemon could be reached or started, or no link leads to a node of the job.
+    """No daemon can be reached or started, or a node of the job cannot be reached.
 
     Example:
         >>> try: world = mlxcomm.init()
@@ -166,7 +163,7 @@ class UnavailableError(Error):
 
 
 class PermissionDeniedError(Error):
-    """The daemon does not serve this user, or belongs to another user who is not root.
+    """The daemon does not accept this user, or it runs as another user who is not root.
 
     Example:
         >>> try: world = mlxcomm.init()
@@ -176,7 +173,7 @@ class PermissionDeniedError(Error):
     code = "PERMISSION_DENIED"
 
 
-from ._check_mlx import fits as _fits  # noqa: E402 - modules of the package take the errors from here.
+from ._check_mlx import fits as _fits  # noqa: E402 - these modules import the errors above.
 from ._check_mlx import mpi_library  # noqa: E402
 
 __all__ = [

@@ -1,5 +1,5 @@
-"""python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs it unmodified, through
-the daemon. -v says what is taken over; -u writes output at once, as Python's own -u does."""
+"""python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs an unmodified program
+through the daemon."""
 
 import importlib.machinery
 import io
@@ -13,15 +13,15 @@ import zipfile
 USAGE = ("usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]\n"
          "       python -m mlxcomm firstlight [OPTION...]")
 HELP = """
-Runs a program unmodified; its mx.distributed goes through the daemon.
+Runs an unmodified program; its mx.distributed uses the daemon.
 
-  -v         say what is taken over
-  -u         write output at once, as Python's own -u does
+  -v         log which backends are replaced
+  -u         do not buffer output, as in python -u
   -m MODULE  run a module or package
-  -c CODE    run the text
+  -c CODE    run this code
   SCRIPT     run a file, or a folder or zip file with a __main__.py
 
-firstlight checks what mlxcomm assumes about Macs and writes a report; its --help says more."""
+firstlight checks what mlxcomm assumes about Macs and writes a report; see its --help."""
 
 
 def wrong(text):
@@ -37,7 +37,7 @@ def write_at_once():
 
 
 def begin_traceback_at_program():
-    """Without the frames of this file and of runpy, which stand before the program's first line."""
+    """Hides the frames of this file and of runpy from tracebacks."""
     hook = sys.excepthook  # The program's own, if it has set one.
 
     def shown(kind, error, traceback):
@@ -50,8 +50,8 @@ def begin_traceback_at_program():
 
 
 def run(way, what):
-    """As Python itself does: in a module that stays __main__ until the process has ended, for what looks for
-    the program's names as late as that, such as pickle."""
+    """Runs the program as Python does. Its module stays __main__ until the process exits, because pickle and
+    others look up names there at the end."""
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if way == "-m":
         return runpy._run_module_as_main(what)
@@ -81,7 +81,7 @@ def main():
         from . import firstlight
 
         return firstlight.main(arguments[1:])
-    way = None  # Of what is run: -m, -c or a script.
+    way = None  # "-m", "-c", or None for a script.
     while arguments and arguments[0].startswith("-") and way is None:
         option = arguments.pop(0)
         if option in ("-h", "--help"):
@@ -95,15 +95,15 @@ def main():
         elif option in ("-m", "-c"):
             way = option
         else:
-            return wrong(f"no such option: {option} (Python's own stand before -m mlxcomm)")
+            return wrong(f"unknown option {option} (put Python's own options before -m mlxcomm)")
     if not arguments:
-        return wrong("nothing to run")
+        return wrong("expected a script, -m MODULE or -c CODE")
     if way is None and not os.path.exists(arguments[0]):
         return wrong(f"no such file: {arguments[0]}")
     import mlxcomm
 
     mlxcomm.install()
-    os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For processes that the program starts.
+    os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For child processes.
     what, *_ = sys.argv = arguments
     try:
         run(way, what)

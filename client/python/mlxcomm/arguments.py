@@ -1,7 +1,5 @@
-"""Checks of the arguments that programs pass: each mistake is one line that names the argument, what was
-expected, and what came. Without them the extension would answer with its C++ signature.
-
-A wrong type is a TypeError, a wrong value a ValueError.
+"""Checks arguments. The error message names the argument, what was expected and what was passed; without
+these checks it would be a C++ signature. A wrong type is a TypeError, a wrong value a ValueError.
 """
 
 import math
@@ -22,7 +20,6 @@ BACKENDS = get_args(Backend)
 
 
 def wrong(name: str, expected: str, value: Any, kind: type[Exception] = TypeError) -> Exception:
-    """The exception to raise."""
     shown = _shown(value)
     if kind is TypeError and shown != type(value).__name__ and value is not None:
         shown += f" ({type(value).__name__})"
@@ -30,7 +27,7 @@ def wrong(name: str, expected: str, value: Any, kind: type[Exception] = TypeErro
 
 
 def _shown(value):
-    """A number or text in full, where it is short; of an array its shape; of others the type."""
+    """Returns a short number or text in full, the shape of an array, or the type of anything else."""
     if isinstance(value, mx.array):
         return f"shape {tuple(value.shape)}, {value.dtype}"
     if value is None or isinstance(value, (str, int, float, complex, bytes)):
@@ -51,7 +48,7 @@ def arrays(name: str, values: Iterable[Any]) -> list[mx.array]:
 
 def group(value: Any) -> Optional[mx.distributed.Group]:
     if value is not None and not isinstance(value, mx.distributed.Group):
-        raise wrong("group", "a group of mlxcomm.init() or split off it", value)
+        raise wrong("group", "a group from mlxcomm.init() or split()", value)
     return value
 
 
@@ -65,7 +62,7 @@ def stream(value: Any, name: str = "stream") -> Any:
 
 
 def backends(take: Any) -> set[str]:
-    """The names that `install` takes over; by default all but "nccl" where MLX has that itself."""
+    """Returns the backends that `install` replaces; by default all, but not MLX's own "nccl"."""
     if take is None:
         return set(BACKENDS) - ({"nccl"} if mx.distributed.is_available("nccl") else set())
     expected = f"some of {', '.join(BACKENDS)}"
@@ -79,10 +76,10 @@ def backends(take: Any) -> set[str]:
 
 
 def whole(name: str, value: Any, expected: str, least: int, below: int) -> int:
-    """A whole number of a range, which `expected` describes."""
+    """Returns `value` as an int if least <= value < below; `expected` is for the message."""
     try:
         number = operator.index(None if isinstance(value, bool) else value)
-    except (TypeError, ValueError):  # ValueError: of an array that has many elements.
+    except (TypeError, ValueError):  # ValueError: an array with several elements.
         raise wrong(name, expected, value) from None
     if not least <= number < below:
         raise wrong(name, expected, number, ValueError)
@@ -90,12 +87,11 @@ def whole(name: str, value: Any, expected: str, least: int, below: int) -> int:
 
 
 def rank(name: str, value: Any) -> int:
-    """Whether the group has it, the extension checks."""
+    """The extension checks that the group has this rank."""
     return whole(name, value, "a rank of the group", 0, 2**32)
 
 
 def counts(name: str, values: Any) -> list[int]:
-    """Numbers of rows, one for each rank."""
     return [whole(f"{name}[{place}]", value, "a number of rows", 0, 2**31)
             for place, value in enumerate(_sequence(name, values, "the number of rows of each rank"))]
 
@@ -114,7 +110,7 @@ def _sequence(name, values, expected):
 
 
 def text(name: str, value: Any, expected: str, bytes_max: Optional[int] = None) -> str:
-    """Empty for None. With bytes_max it is a name, which other users see."""
+    """Returns "" for None. With bytes_max, the text is a name that other users see."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -132,7 +128,7 @@ def text(name: str, value: Any, expected: str, bytes_max: Optional[int] = None) 
 
 
 def nanoseconds(timeout: Any, name: str = "timeout") -> int:
-    """0 for None, which stands for the default."""
+    """Returns 0, which means the default, for None."""
     if timeout is None:
         return 0
     expected = "seconds, more than 0"
@@ -140,4 +136,4 @@ def nanoseconds(timeout: Any, name: str = "timeout") -> int:
         raise wrong(name, expected, timeout)
     if not 0 < timeout < math.inf:
         raise wrong(name, expected, timeout, ValueError)
-    return max(1, int(min(timeout * 1e9, 2.0**63)))  # A product may be infinite.
+    return max(1, int(min(timeout * 1e9, 2.0**63)))  # The product may be infinite.

@@ -1,12 +1,9 @@
-"""mx.distributed through the daemon, whatever backend a program asks for.
+"""Routes mx.distributed through the daemon.
 
-`install` wraps the functions of ``mx.distributed``; MLX itself is not changed. The caller chooses
-the names that it takes over: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl``
-where MLX itself has none. All of them mean one group, that of this process's job.
-
-The behaviour of stock MLX is kept: ``strict``, a second ``init``, ``init`` by another name, the
-first group as that of ``group=None``, and a group of one where nothing says that there are more. It
-follows mlx/distributed/distributed.cpp of MLX 0.32.4.
+`install` wraps the functions of ``mx.distributed``; MLX itself is not changed. Every backend name that it
+replaces means the same group, that of this process's job. Everything else follows stock MLX
+(mlx/distributed/distributed.cpp of 0.32.4): ``strict``, repeated ``init``, the first group as the default of
+``group=None``, and a group of one without a launcher.
 """
 
 import functools
@@ -29,27 +26,27 @@ from .tracebacks import ends_at_caller
 _log = logging.getLogger("mlxcomm")
 _OURS = "mlxcomm"
 _originals = {}
-_replaced = []  # (module, name, original), where a program had imported a function by its name.
+_replaced = []  # (module, name, original): functions that a program had imported by name.
 _taken = set()
-_reported = set()  # MLX's own backends, about which a line was logged.
-# What init has returned for each name: the job's place, or None for a group of one. As in MLX, a name
-# keeps its first result, but "any" only a group of more than one; and the first such group becomes that
-# of "any". For this process only: a forked child starts without any.
+_reported = set()  # MLX's own backends whose use was logged.
+# By process id (a forked child starts empty), then backend: the place that init returned, or None for a group
+# of one. As in MLX, a name keeps its first result, except that "any" keeps only a group of more than one
+# rank, and the first such group becomes that of "any".
 _given: dict[int, dict[str, Optional[object]]] = {}
 
 
 @ends_at_caller
 def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
-    """Makes ``mx.distributed`` go through the daemon from here on.
+    """Makes ``mx.distributed`` use the daemon from here on.
 
-    A second call changes the names, if it gives any, and nothing else.
+    A second call only changes the backends, if `take` is given.
 
     Args:
-        take: the backends whose names it takes over: some of "any", "ring", "jaccl", "mpi", "nccl".
-            "any" is ``group=None`` as well. Default: the first four, and "nccl" where MLX has none.
+        take: the backends to replace: some of "any", "ring", "jaccl", "mpi", "nccl". "any" includes
+            ``group=None``. By default all, except "nccl" if MLX has it.
 
     Raises:
-        ValueError: `take` names something else.
+        ValueError: `take` names an unknown backend.
 
     Example (rank 0 of 2):
         >>> mlxcomm.install()
@@ -75,11 +72,11 @@ def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
         setattr(module, name, function)
     _replace_imported(wrapped)
     install_fused()
-    _log.info("mx.distributed goes through mlxcommd: backends %s", ", ".join(sorted(_taken)))
+    _log.info("mx.distributed uses mlxcommd for the backends %s", ", ".join(sorted(_taken)))
 
 
 def uninstall() -> None:
-    """Gives ``mx.distributed`` its own functions back. Groups that were joined stay.
+    """Restores the functions of ``mx.distributed``. Groups that were joined remain usable.
 
     Example:
         >>> mlxcomm.uninstall()
@@ -97,8 +94,8 @@ def uninstall() -> None:
 
 
 def _replace_imported(wrapped):
-    """A module that did ``from mlx.core.distributed import init`` earlier still has the original, which
-    would give it a group of one without a word."""
+    """Replaces the originals in modules that did ``from mlx.core.distributed import init`` earlier: there
+    they would silently give a group of one."""
     by_original = {id(_originals[name]): function for name, function in wrapped.items()}
     for module in list(sys.modules.values()):
         names, own = getattr(module, "__dict__", None), getattr(module, "__name__", None)
@@ -111,7 +108,7 @@ def _replace_imported(wrapped):
                 setattr(module, name, by_original[id(value)])
 
 
-# The same as operations of this package, which know the line that they were called from.
+# MLX's functions as operations of this package, which record the calling line.
 _CHECKED = {
     "all_sum": ("all_reduce", "sum"),
     "all_max": ("all_reduce", "max"),
@@ -138,7 +135,7 @@ def _with_default_group(name, original):
 
 def _is_ours(backend):
     if backend == "any" and _given.get(os.getpid(), {}).get("any") is not None:
-        return True  # By another name.
+        return True  # init was called with another name.
     return backend in _taken or backend == _OURS
 
 
@@ -156,7 +153,7 @@ def init(strict=False, backend="any", *, all_gather_factory=None):
             f"'ring' and 'mlxcomm' but '{backend}' was provided.")
     if backend not in _reported:
         _reported.add(backend)
-        _log.info("backend %r is MLX's own: mlxcomm.install() was asked to take %s", backend,
+        _log.info("using MLX's own backend %r: mlxcomm.install() replaced only %s", backend,
                   ", ".join(sorted(_taken)))
     more = {} if all_gather_factory is None else {"all_gather_factory": all_gather_factory}
     return _originals["init"](strict=strict, backend=backend, **more)
@@ -181,7 +178,7 @@ def _group_of(backend, strict, factory):
         if backend != "any":
             given[backend] = None
         return _mlxcomm.alone()
-    group = join_place(place)  # What fails is not kept.
+    group = join_place(place)  # A failure is not kept.
     set_default_place(place)
     given.setdefault("any", place)
     given[backend] = place
@@ -189,14 +186,14 @@ def _group_of(backend, strict, factory):
 
 
 def _place(backend, strict, factory):
-    """This process's place in its job; None: nothing names it, and it is not needed."""
+    """Returns this process's place in its job; None without a launcher, unless `strict`."""
     place = default_place()
     if not place.launched and place.size == 1:
         if strict:
             raise UnavailableError(
-                "[distributed] Couldn't initialize any backend: no launcher has said which rank of how "
-                "many this is. Start the program by mlxcommctl launch, mlx.launch, mpirun, torchrun or "
-                f"srun, or set MLX_RANK and MLX_WORLD_SIZE (backend {backend!r}, strict=True)")
+                "[distributed] Couldn't initialize any backend: no launcher has set this process's rank and "
+                "size. Start the program with mlxcommctl launch, mlx.launch, mpirun, torchrun or srun, "
+                f"or set MLX_RANK and MLX_WORLD_SIZE (backend {backend!r}, strict=True)")
         return None
     if factory is not None and place.size > 1 and not os.environ.get("MLXCOMM_JOB"):
         return find_place(_agreed_job(factory, place), place.rank, place.size)._replace(launched=True)
@@ -204,7 +201,7 @@ def _place(backend, strict, factory):
 
 
 def _agreed_job(factory, place):
-    """A name that no other launch has: the ranks agree on it by the program's own means of exchange."""
+    """Returns a unique job name, exchanged between the ranks by the program's own all-gather."""
     own = os.urandom(16)
     everyone = factory(place.rank, place.size)(own, len(own))
     if len(everyone) != place.size * len(own):

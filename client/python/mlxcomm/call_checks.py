@@ -1,8 +1,8 @@
-"""MLXCOMM_CHECK: which line of the program each operation is; ranks that pair different calls are told so.
+"""MLXCOMM_CHECK: records the program's line for each operation, to detect ranks that pair different calls.
 
-MLX evaluates what is asked for. A sum that all ranks build and rank 0 alone evaluates, as by ``if rank == 0:
-print(loss.item())``, pairs with the next sum of the others: with the same shape the values are wrong and
-nothing says so. With MLXCOMM_CHECK=order that is a MismatchError which names both lines.
+MLX evaluates lazily. If all ranks build a sum but only rank 0 evaluates it (``if rank == 0:
+print(loss.item())``), it pairs with the others' next sum, and with equal shapes the values are silently
+wrong. With MLXCOMM_CHECK=order this raises a MismatchError that names both lines.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ from .tracebacks import ends_at_caller
 
 __all__ = ["call_name", "check_equal"]
 
-_EVERY = 100  # Of MLXCOMM_CHECK=values.
+_EVERY = 100  # MLXCOMM_CHECK=values compares each 100th result.
 _NAME_BYTES_MAX = 100
 _name = contextvars.ContextVar("name", default="")
 _KEPT_MOST = 4096
-_places: dict[Any, Any] = {}  # What is known of code, which is kept: its id() stays its own.
-_traces = contextvars.ContextVar("traces", default=False)  # For mx.compile.
+_places: dict[Any, Any] = {}  # By id() of code objects, which the entries keep alive.
+_traces = contextvars.ContextVar("traces", default=False)  # Set while mx.compile traces.
 
 
 def _wanted(text):
-    """The operations between two comparisons of values, 0 for none; None: checks are off."""
+    """Returns after how many operations values are compared (0: never); None if checks are off."""
     kind, _, every = text.partition(":")
     if kind in ("", "0", "none"):
         return None
@@ -47,7 +47,7 @@ if enabled:
     _mlxcomm.enable_call_checks(_every)
     _compile = mx.compile
 
-    # mx.compile calls the function once for each of its arguments' shapes, which may differ by rank.
+    # mx.compile calls the function once for each set of argument shapes, and these may differ between ranks.
     @functools.wraps(_compile)
     def _compile_uncounted(fun, *arguments, **named):
         @functools.wraps(fun)
@@ -64,7 +64,7 @@ if enabled:
 
 
 def note(function: str) -> None:
-    """The caller's line in the program, for the operations that are built next."""
+    """Records the program's current line for the operations that are built next."""
     frame = sys._getframe(1)
     while (_places.get(id(frame.f_code)) or _is_ours(frame))[1] and frame.f_back is not None:
         frame = frame.f_back
@@ -89,17 +89,17 @@ def _keep(key, code, value):
 
 
 def call_name(name: str) -> contextlib.AbstractContextManager[None]:
-    """Names the operations that are built inside, for MLXCOMM_CHECK: ranks must use the same names in the
-    same order. For calls of one line that differ in what they are for, as in a loop over parameters.
+    """Names the operations built inside the block, for MLXCOMM_CHECK. Ranks must use the same names in the
+    same order. Use it to tell apart calls on one line, as in a loop over parameters.
 
     Args:
-        name: such as a parameter's.
+        name: for example a parameter's name; 1 to 100 bytes.
 
     Example:
         >>> with mlxcomm.call_name("layer0.weight"):
         ...     total = mlxcomm.all_reduce(mx.ones(2))
     """
-    return _named(arguments.text("name", name, "what the calls are for", _NAME_BYTES_MAX))
+    return _named(arguments.text("name", name, "a name for the calls", _NAME_BYTES_MAX))
 
 
 @contextlib.contextmanager
@@ -113,14 +113,14 @@ def _named(name):
 
 @ends_at_caller
 def check_equal(tree: Any, group: Optional[mx.distributed.Group] = None) -> None:
-    """Compares arrays bit by bit over all ranks, as a program may do with its parameters after some steps.
+    """Checks that arrays, such as a model's parameters, are bitwise equal on all ranks.
 
     Args:
-        tree: an array, or lists, tuples and dicts of them; evaluated. The same structure on all ranks.
-        group: of `mlxcomm.init` or split off it; by default ``init()``.
+        tree: an array, or lists, tuples and dicts of arrays, of the same structure on all ranks.
+        group: from `mlxcomm.init` or `split`; by default ``init()``.
 
     Raises:
-        MismatchError: names the first array that differs, and the ranks whose array is not rank 0's.
+        MismatchError: names the first array that differs, and the ranks that differ from rank 0.
 
     Example:
         >>> mlxcomm.check_equal({"weight": mx.ones((2, 2))})

@@ -1,11 +1,10 @@
-"""python -m mlxcomm.check_results: whether MLX computes with the daemon's shared memory, as it is.
+"""python -m mlxcomm.check_results: checks whether MLX can compute on the daemon's shared memory. Prints
 
-    shared               results lie there
-    copied: and why      MLX does not accept that memory, or MLXCOMM_RESULTS=copy asks for it
-    wrong: and what      MLX accepts it, and its default device reads wrong bytes there (exit code 1)
+    shared           results stay in shared memory
+    copied: WHY      MLX does not accept that memory, or MLXCOMM_RESULTS=copy is set
+    wrong: WHAT      MLX accepts it, but its default device reads wrong bytes there (exit code 1)
 
-`mlxcommctl doctor` runs it and reads the last line of this form. It joins a job of its own, so a
-daemon has to be there, or one is started.
+`mlxcommctl doctor` reads the last such line. The check joins a job of its own, and may start a daemon.
 """
 
 import os
@@ -18,7 +17,7 @@ _TIMEOUT_NS = 10 * 10**9
 
 
 def judge(why_results_are_copied):
-    """The line and the exit code. The function returns why results are copied, with a device read or not."""
+    """Returns the line and the exit code. The argument is called with whether to read on the device."""
     why = why_results_are_copied(False)
     if why:
         return f"copied: {why}", 0

@@ -1,8 +1,5 @@
-"""Rank, size and job from the environment that a launcher makes.
-
-The library reads it (client/lib/find_place.h lists the variables and their order), so that programs
-in C, in Python and mlxcommctl agree.
-"""
+"""Finds rank, size and job in a launcher's environment variables. libmlxcomm does it for all languages;
+client/lib/find_place.h lists the variables and their order."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Optional
@@ -16,7 +13,7 @@ class Place(NamedTuple):
     job: str
     rank: int
     size: int
-    launched: bool = False  # A launcher's variable named the rank.
+    launched: bool = False  # A launcher set the rank.
 
 
 def find_place(
@@ -25,11 +22,8 @@ def find_place(
     size: Optional[int] = None,
     environment: Optional[Mapping[str, str]] = None,
 ) -> Place:
-    """The caller's place; arguments win over the environment, which is the process's by default.
-
-    Where nothing names a rank, it is the only one: rank 0 of size 1.
-    Raises ValueError, naming the variable or argument that is wrong.
-    """
+    """Returns the caller's place: from the arguments, then from the environment (by default this process's),
+    else rank 0 of 1. Raises ValueError, which names the wrong variable or argument."""
     given = [None if value is None else arguments.whole(name, value, "a whole number, 0 or more", 0, 2**32)
              for name, value in (("rank", rank), ("size", size))]
     return Place(*_mlxcomm.find_place(

@@ -1,4 +1,4 @@
-"""Exceptions for the failures that the extension reports."""
+"""Turns failures that the extension reports into exceptions."""
 
 import signal
 import threading
@@ -8,13 +8,12 @@ import mlxcomm
 
 from . import Error
 
-# The package's own: a program may have classes of its own below Error.
+# Only the package's classes: a program may have its own subclasses of Error.
 _BY_CODE = {kind.code: kind for kind in map(mlxcomm.__dict__.get, mlxcomm.__all__)
             if isinstance(kind, type) and issubclass(kind, Error)}
 
 
 def make_error(failure: tuple[int, str, int, str, str, int, str]) -> Error:
-    """The exception for a failure that the extension reports."""
     _, code, rank, message, node, pid, group = failure
     return _BY_CODE.get(code, Error)(
         f"{code}: {message}", None if rank < 0 else rank, node or None, pid or None, group or None)
@@ -22,8 +21,8 @@ def make_error(failure: tuple[int, str, int, str, str, int, str]) -> Error:
 
 def to_raise(failure: tuple[int, str, int, str, str, int, str], thread: int,
              was_interrupted: bool) -> Optional[type[Error]]:
-    """A class that stands for the exception, for PyThreadState_SetAsyncExc. None: a Ctrl-C is about to raise
-    KeyboardInterrupt in that thread."""
+    """Returns a class whose instance is the exception, as PyThreadState_SetAsyncExc wants; None if a Ctrl-C
+    is about to raise KeyboardInterrupt in that thread."""
     handler = signal.getsignal(signal.SIGINT)
     if was_interrupted and thread == threading.main_thread().ident and handler is signal.default_int_handler:
         return None

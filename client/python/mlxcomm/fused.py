@@ -1,16 +1,14 @@
-"""The communication that mlx.nn does array by array, in fewer operations.
+"""Replaces two functions of mlx.nn by versions with fewer operations. For each operation the ranks wait for
+each other, and with a GPU each adds two crossings between GPU and CPU streams.
 
-For each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings between
-GPU and CPU streams (up to 180 us each), so fewer are faster:
+    average_gradients  one operation for each 32 MiB of gradients of one dtype; MLX needs one for each array
+                       when dtypes differ
+    sum_gradients      for sharded layers: layers with the same input x (the projections for query, key and
+    value)
+                       share one operation in the backward pass
 
-    average_gradients  one operation for 32 MiB of gradients of one dtype, where MLX needs one for each
-                       array when dtypes differ; the daemon computes the mean
-    sum_gradients      for sharded layers: layers that get the same x, such as the projections for query,
-                       key and value, have one operation in the backward pass in place of one each
-
-``mlxcomm.install()`` replaces both functions of MLX, for groups of mlxcomm alone. While a program has a
-function of its own in the place of ``mx.distributed.all_sum``, such as a profiler's or a test's, MLX's code
-runs and calls it.
+``mlxcomm.install()`` replaces them for mlxcomm's groups only. If the program replaces
+``mx.distributed.all_sum`` (a profiler, a test), MLX's own code runs and calls the replacement.
 """
 
 import collections
@@ -37,21 +35,21 @@ BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 
 _UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
 _put_there: list = []  # (function's name, MLX's own, ours)
-_waiting: list = []    # AfterImport of modules that are not there yet.
-_all_sum = None        # What stands in mx.distributed unless the program replaces it.
+_waiting: list = []    # AfterImport hooks for modules that are not imported yet.
+_all_sum = None        # mx.distributed.all_sum after install().
 
 
 @ends_at_caller
 def crossings(*trees: Any) -> int:
-    """How many arrays MLX will hand from one stream to another when these are evaluated.
+    """Counts the arrays that MLX will pass from one stream to another when `trees` are evaluated.
 
-    Each crossing between a GPU's stream and a CPU's, on which communication runs, takes up to 180 us. This
-    evaluates nothing.
+    A crossing between a GPU stream and the CPU stream of an operation costs up to 180 us. Nothing is
+    evaluated.
 
     Args:
-        trees: arrays, or lists, tuples and dicts of them.
+        trees: arrays, or lists, tuples and dicts of arrays.
 
-    Example, where the default device is the CPU (on a GPU there are 2):
+    Example, with the CPU as default device (on a GPU the result is 2):
         >>> mlxcomm.crossings(mlxcomm.all_reduce(mx.ones(3) + 1) * 2)
         0
     """
@@ -62,15 +60,16 @@ def crossings(*trees: Any) -> int:
 def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = None,
                       all_reduce_size: float = BUCKET_BYTES,
                       communication_stream: Stream = None) -> Tree:
-    """The mean of each gradient over all ranks: ``mlx.nn.average_gradients`` in fewer operations.
+    """Averages each gradient over all ranks, as ``mlx.nn.average_gradients`` but in fewer operations.
 
     Args:
-        gradients: a tree of arrays (lists, tuples, dicts), floating or complex, of the same structure,
-            shapes and dtypes on all ranks.
-        group: of `mlxcomm.init` or split off it; by default ``init()``.
-        all_reduce_size: bytes. Gradients of one dtype are packed together until they are that many or
-            more, and each pack is one operation, which begins when its gradients are there. 0: one
-            for each gradient.
+        gradients: a tree (lists, tuples, dicts) of floating or complex arrays, with the same structure,
+        shapes
+            and dtypes on all ranks.
+        group: from `mlxcomm.init` or `split`; by default ``init()``.
+        all_reduce_size: bytes. Gradients of one dtype are packed until they reach this size, and each pack is
+            one operation, which begins as soon as its gradients are computed. 0: one operation for each
+            gradient.
         communication_stream: a CPU stream; by default MLX's.
 
     Returns:
@@ -78,8 +77,8 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
 
     Raises:
         ValueError: a gradient is of bool or integers.
-        TypeError: `gradients` holds something that is not an array.
-        mlxcomm.Error: from the evaluation.
+        TypeError: `gradients` contains something other than arrays.
+        mlxcomm.Error: raised by the evaluation.
 
     Example (rank 0 of 2):
         >>> gradients = {"weight": mx.ones((2, 2)) * mlxcomm.rank(), "bias": mx.ones(2)}
@@ -104,7 +103,8 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
 
 
 def _bytes(size):
-    """None: each array alone. 0, which means all at once, for a number that exceeds any memory."""
+    """Returns None for one operation for each array, and 0, which means one for all, if `size` exceeds any
+    memory."""
     if not isinstance(size, Real) or isinstance(size, bool):
         raise arguments.wrong("all_reduce_size", "a number of bytes", size)
     if math.isnan(size):
@@ -122,15 +122,14 @@ def _leaves(name, tree):
 
 
 def install_fused() -> None:
-    """Now for the modules of mlx.nn that are loaded, and for others when they are: not every program needs
-    mlx.nn."""
+    """Replaces the functions now if their modules are loaded, else when they are imported."""
     global _all_sum
     if _put_there or _waiting:
         return
     _all_sum = mx.distributed.all_sum
     for name, function, put in ((_UTILS, "average_gradients", _put_average_gradients),
                                 (_LAYERS, "sum_gradients", _put_sum_gradients)):
-        if hasattr(sys.modules.get(name), function):  # A module that is being loaded may not have it yet.
+        if hasattr(sys.modules.get(name), function):  # A module that is still loading may not have it.
             put()
         else:
             _waiting.append(AfterImport(name, put))
@@ -162,7 +161,7 @@ def _put_average_gradients():
 def _is_for_us(group, gradients):
     if group.size() == 1 or not is_ours(group) or mx.distributed.all_sum is not _all_sum:
         return False
-    # MLX's division turns integers into floats; and it accepts some values that are no arrays.
+    # MLX's version also takes integers, and some values that are not arrays.
     try:
         return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves("gradients", gradients))
     except TypeError:
@@ -181,12 +180,11 @@ def _put_sum_gradients():
 
 
 class _OnceForEach:
-    """An identity whose gradient is summed over the ranks. Given the same array again, it returns the same
-    result, so the cotangents of all users of it are added before the one operation that sums them.
+    """An identity whose gradient is summed over the ranks. The same array gives the same result, so MLX adds
+    the cotangents of all its users before the one operation that sums them.
 
-    It only knows arrays that are being differentiated, on the same thread and the default stream; and an
-    array only as long as that Python object lives and is the same array: after a change (x += y) it is
-    another.
+    It tracks arrays that are being differentiated, for each thread and default stream, as long as the Python
+    object lives and still refers to the same array (x += y makes it another).
     """
 
     def __init__(self, marked):
@@ -203,10 +201,10 @@ class _OnceForEach:
         if one is None or one.stream != stream or not _mlxcomm.is_same(one.array, x):
             forget = functools.partial(_forget, known, place)
             one = known[place] = _Known(weakref.ref(x, forget), stream, _mlxcomm.same(x), self._marked(x))
-        return _mlxcomm.same(one.result)  # A new object: adding to it in place changes no other.
+        return _mlxcomm.same(one.result)  # A new object, so that += on it changes no other user's.
 
     def _known(self):
-        """Keyed by the id of an object."""
+        """Returns this thread's table, by id() of the input."""
         if not hasattr(self._of_thread, "known"):
             self._of_thread.known = {}
         return self._of_thread.known
@@ -227,7 +225,7 @@ def _put(name, original, ours):
 
 
 def _replace_everywhere(old, name, new):
-    """Also in modules that did ``from mlx.nn import average_gradients``."""
+    """Replaces the function also in modules that did ``from mlx.nn import average_gradients``."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict) and names.get(name) is old:

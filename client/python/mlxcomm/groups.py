@@ -1,4 +1,4 @@
-"""Joins a job; makes its groups, ends them, and says what they are."""
+"""Joins a job, creates its groups, and leaves it when the program exits."""
 
 import atexit
 import logging
@@ -17,12 +17,11 @@ from .tracebacks import ends_at_caller
 __all__ = ["barrier", "check", "counters", "init", "is_ours", "name", "rank", "set_timeout", "shrink", "size",
            "split"]
 
-# A process has one place in a job, so asking again gives the same group. The process is part of the
-# key, because a forked child must not use its parent's group.
+# By process id and place: a forked child must not use its parent's group.
 _worlds: dict[tuple, mx.distributed.Group] = {}
-_default_places: dict[int, Place] = {}  # By process.
-# Threads that ask at the same time join once. A lock for each place, because a process may be several
-# ranks; it may be taken twice, because a signal handler may ask while its thread joins.
+_default_places: dict[int, Place] = {}  # By process id.
+# A lock for each place: threads that call init at once join once, and one process may be several ranks.
+# Reentrant, because a signal handler may call init while its thread joins.
 _joining: dict = {}
 _DAEMON_GONE = (DaemonLostError, DaemonStoppingError)
 _NO_GROUP, _NAME_BYTES_MAX = -1, 100  # mlxcomm.h
@@ -38,8 +37,7 @@ def _any(group):
 def _ours(group):
     group = _any(group)
     if group.size() > 1 and not _mlxcomm.is_ours(group):
-        raise ValueError("group: expected a group of mlxcomm.init() or split off it, got one of MLX's own "
-                         "backends")
+        raise ValueError("group: expected a group from mlxcomm.init() or split(), got one of MLX's backends")
     return group
 
 
@@ -52,27 +50,26 @@ def init(
     timeout: Optional[float] = None,
     arena_bytes: Optional[int] = None,
 ) -> mx.distributed.Group:
-    """Joins a job and waits until all of its ranks are there. Called again, it returns the same group.
+    """Joins a job and waits until all its ranks have joined. A second call returns the same group.
 
     Args:
-        job, rank, size: this process's place. By default the launcher's variables name it: those of
-            `mlxcommctl launch`, mlx.launch, mpirun, srun or torchrun. Where nothing names a rank, it is
-            the one job that the process has joined before. Else the group has one rank, and its
-            operations do nothing.
-        socket: the daemon's Unix socket. By default $MLXCOMM_SOCKET, else the service's, else a private
-            daemon is started that ends with its last client.
-        timeout: seconds to wait for the other ranks; by default the daemon's, 5 minutes.
-        arena_bytes: address space for this process's buffers, in bytes. By default, and at most, what the
-            daemon allows: the machine's memory, unless its configuration says otherwise.
+        job, rank, size: this process's place. By default the launcher's variables (`mlxcommctl launch`,
+            mlx.launch, mpirun, srun or torchrun), then the only job that this process has joined. Otherwise
+            the group has one rank, and its operations return their input.
+        socket: the daemon's Unix socket. By default $MLXCOMM_SOCKET, then the service's; if neither exists, a
+            private daemon is started, which exits with its last client.
+        timeout: seconds to wait for the other ranks; by default the daemon's setting (5 minutes).
+        arena_bytes: address space for this process's buffers, in bytes. The default, and the maximum, is what
+            the daemon allows: the machine's memory, unless configured otherwise.
 
     Returns:
-        A real ``mx.distributed.Group``: every operation of ``mx.distributed`` takes it.
+        A real ``mx.distributed.Group``, which all of ``mx.distributed`` accepts.
 
     Raises:
         ValueError, TypeError: an argument or variable is wrong.
-        mlxcomm.DeadlineExceededError: ranks are missing; the text names them.
-        mlxcomm.UnavailableError: there is no daemon, and none could be started.
-        mlxcomm.Error: any other failure; the subclass shows what went wrong, the text what to do.
+        mlxcomm.DeadlineExceededError: ranks are missing; the message names them.
+        mlxcomm.UnavailableError: no daemon is running, and none could be started.
+        mlxcomm.Error: any other failure.
 
     Example (rank 0 of 2):
         >>> world = mlxcomm.init()
@@ -89,11 +86,8 @@ def init(
 
 
 def default_place() -> Place:
-    """This process's place by its environment, which is read again until the process has joined; where that
-    names none, the one job that it has joined.
-
-    Raises ValueError: it has joined several.
-    """
+    """Returns this process's place from its environment (read again until it has joined), or the only job
+    that it has joined. Raises ValueError if it has joined several."""
     pid = os.getpid()
     place = _default_places.get(pid)
     if place is None or (pid, place) not in _worlds or not (place.launched or place.size > 1):
@@ -113,7 +107,6 @@ def set_default_place(place: Place) -> None:
 
 def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
                arena_bytes: Optional[int] = None) -> mx.distributed.Group:
-    """The group of the place's job: joined now or before."""
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
@@ -123,7 +116,7 @@ def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
             try:
                 _mlxcomm.check(world)
                 return world
-            except _DAEMON_GONE:  # Once the daemon is back, the process can join again.
+            except _DAEMON_GONE:  # Join again.
                 del _worlds[key], world
             except Error:
                 return world
@@ -136,7 +129,7 @@ def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
 
 
 def _report_copies(world):
-    """Reports once for the process that results are copied, where they are."""
+    """Logs once if results are copied."""
     global _reported_copies
     if _reported_copies:
         return
@@ -146,9 +139,8 @@ def _report_copies(world):
     _reported_copies = True
     asked_for = "MLXCOMM_RESULTS" in why
     _log.log(logging.INFO if asked_for else logging.WARNING,
-             "results of operations are copied out of the daemon's shared memory, which takes about "
-             "as long as reading and writing them once more: %s. mlxcommctl status shows how many, "
-             "and the time that it took", why)
+             "results are copied out of the daemon's shared memory: %s. mlxcommctl status shows how many "
+             "copies were made and how long they took", why)
 
 
 @overload
@@ -165,20 +157,20 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
 def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
           group: Optional[mx.distributed.Group] = None,
           timeout: Optional[float] = None) -> Optional[mx.distributed.Group]:
-    """Divides a group: the ranks that name the same color become a new one.
+    """Splits a group: ranks with the same color form a new group.
 
-    Every rank of `group` must call it, in the same order as its other operations; it returns when all
-    have. ``group.split(color, key)`` of MLX does the same. Groups can be split again.
+    Every rank of `group` must call it, in the same order as its other operations; it returns when all have.
+    ``group.split(color, key)`` of MLX does the same. The new groups can be split again.
 
     Args:
-        color: 0 or more; None for a rank that takes no part.
-        key: the new ranks follow its order, then that of the old ranks; by default the old rank.
-        name: what errors and `mlxcommctl status` call the new group, behind its parent's name.
-        group: the group to divide; by default ``init()``.
-        timeout: seconds until DeadlineExceededError; by default the group's, which the new one inherits.
+        color: 0 or more; None if this rank does not take part.
+        key: sorts the ranks of the new group, then the old rank does; by default the old rank.
+        name: appended to the parent's name in errors and `mlxcommctl status`.
+        group: the group to split; by default ``init()``.
+        timeout: seconds until DeadlineExceededError; by default the group's, which the new group inherits.
 
     Returns:
-        The new group, or None for a rank that takes no part.
+        The new group, or None if this rank does not take part.
 
     Example (rank 0 of 2):
         >>> row = mlxcomm.split(mlxcomm.rank() // 4, name="rows")
@@ -201,10 +193,10 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
 @ends_at_caller
 def shrink(group: Optional[mx.distributed.Group] = None, *,
            timeout: Optional[float] = None) -> mx.distributed.Group:
-    """After a failure, makes a new group of the ranks that are left, in the old order.
+    """Makes a new group of the remaining ranks after a failure, in the old order.
 
-    Every rank that is left must call it; it returns when all have, or when those that have not are gone.
-    From then on ``init()`` and ``group=None`` mean the new group, if `group` was that of the whole job.
+    Every remaining rank must call it; it returns when all of them have called it or died. If `group` was that
+    of the whole job, ``init()`` and ``group=None`` mean the new group from then on.
 
     Args:
         group: a group that has failed; by default ``init()``.
@@ -212,7 +204,7 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 
     Raises:
         mlxcomm.InvalidArgumentError: the group has not failed.
-        mlxcomm.DeadlineExceededError: ranks that are there did not call; the text names them.
+        mlxcomm.DeadlineExceededError: remaining ranks did not call it; the message names them.
 
     Example:
         >>> try:
@@ -233,13 +225,13 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 
 @ends_at_caller
 def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
-    """Sets the deadline of this rank's later operations on a group that name none themselves.
+    """Sets the default timeout of this rank's later operations on a group.
 
-    Groups split off afterwards inherit it: set on the group of ``init()``, it holds for the whole job.
+    Groups that are split off later inherit it, so setting it on ``init()`` covers the whole job.
 
     Args:
-        group: None for that of ``init()``.
-        seconds: None for the daemon's default: a call waits as long as the missing ranks may still come.
+        group: None for ``init()``.
+        seconds: None for the daemon's default, which waits as long as the missing ranks may still call.
 
     Example:
         >>> mlxcomm.set_timeout(None, 60)
@@ -252,7 +244,7 @@ def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float])
 
 @ends_at_caller
 def rank(group: Optional[mx.distributed.Group] = None) -> int:
-    """This process's rank in a group, from 0 to its size - 1; by default in that of ``init()``.
+    """Returns this process's rank in a group (by default ``init()``), from 0 to size - 1.
 
     Example (rank 0 of 2):
         >>> mlxcomm.rank()
@@ -263,7 +255,7 @@ def rank(group: Optional[mx.distributed.Group] = None) -> int:
 
 @ends_at_caller
 def size(group: Optional[mx.distributed.Group] = None) -> int:
-    """The number of ranks of a group; by default of that of ``init()``.
+    """Returns the number of ranks of a group; by default of ``init()``.
 
     Example (rank 0 of 2):
         >>> mlxcomm.size()
@@ -274,9 +266,9 @@ def size(group: Optional[mx.distributed.Group] = None) -> int:
 
 @ends_at_caller
 def name(group: Optional[mx.distributed.Group] = None) -> str:
-    """A group's name, as errors and `mlxcommctl status` show it; by default that of ``init()``.
+    """Returns a group's name (by default of ``init()``), as in errors and `mlxcommctl status`.
 
-    A group of one rank that needs no daemon is called "alone".
+    A group of one rank, which needs no daemon, is called "alone".
 
     Example:
         >>> mlxcomm.name()
@@ -288,13 +280,12 @@ def name(group: Optional[mx.distributed.Group] = None) -> str:
 
 @ends_at_caller
 def check(group: Optional[mx.distributed.Group] = None) -> None:
-    """Raises a group's failure again, if an operation of this rank has met one.
+    """Raises a group's failure again, if an operation of this rank has failed.
 
-    A failed group stays failed. This asks no other process: if another rank has failed since this rank's
-    last operation, the next operation reports it.
+    It asks no other process: a failure of another rank is reported by this rank's next operation.
 
     Args:
-        group: by default that of ``init()``.
+        group: by default ``init()``.
 
     Raises:
         mlxcomm.Error: the failure.
@@ -311,11 +302,11 @@ def barrier(group: Optional[mx.distributed.Group] = None, *,
     """Waits until every rank of a group has called it. Unlike the operations it is not lazy.
 
     Args:
-        group: by default that of ``init()``.
+        group: by default ``init()``.
         timeout: seconds until DeadlineExceededError; by default the group's.
 
     Raises:
-        ValueError: the group is one of MLX's own backends, of more than one rank.
+        ValueError: the group belongs to one of MLX's own backends and has more than one rank.
         mlxcomm.Error: the group has failed.
 
     Example:
@@ -329,9 +320,7 @@ def barrier(group: Optional[mx.distributed.Group] = None, *,
 
 @ends_at_caller
 def is_ours(group: mx.distributed.Group) -> bool:
-    """Whether a group's operations go through a daemon.
-
-    False for a group of one rank, and for one of MLX's own backends.
+    """Returns whether a group's operations use a daemon: not with one rank, or with MLX's own backends.
 
     Example (rank 0 of 2):
         >>> mlxcomm.is_ours(mlxcomm.init())
@@ -344,10 +333,10 @@ def is_ours(group: mx.distributed.Group) -> bool:
 
 @ends_at_caller
 def counters() -> dict[str, int]:
-    """What this process has done so far, by name.
+    """Returns counts for this process so far.
 
     Returns:
-        operations; inputs_copied into the daemon's memory; inputs_in_arena, which lay there already;
+        operations; inputs_copied into the daemon's memory; inputs_in_arena, which were there already;
         results_copied out of it.
 
     Example (rank 0 of 2):
@@ -369,11 +358,10 @@ def _ours_joined():
 
 
 def _report_exceptions():
-    """A process that an exception ends reports it to the other ranks at once, even where something keeps
-    the process from ending."""
+    """Reports an uncaught exception to the other ranks at once, even if the process then hangs."""
     global _hooked_into
     if _hooked_into is not None or hasattr(sys, "ps1") or sys.flags.interactive:
-        return  # At a prompt an exception ends nothing.
+        return  # At a prompt an exception does not end the process.
     _hooked_into = sys.excepthook
 
     def report(kind, value, traceback):
@@ -395,12 +383,12 @@ def _leave_for(error):
         for world in _ours_joined():
             _mlxcomm.leave(world, words)
     except Exception:  # The program's own error must stay visible.
-        _log.debug("others were not told", exc_info=True)
+        _log.debug("cannot report the error to other ranks", exc_info=True)
 
 
 def _let_threads_go_on():
-    """A thread whose operation has ended must have Python's lock back before Python ends: asking for it later
-    aborts the process (before Python 3.14)."""
+    """Lets threads whose operation has ended take the GIL before Python finalizes: before Python 3.14, taking
+    it later aborts the process."""
     _mlxcomm.keep_later_ends()
     waiting = {number: _place_of(frame) for number, frame in sys._current_frames().items()
                if number != threading.get_ident()}
@@ -418,9 +406,9 @@ def _place_of(frame):
 
 @atexit.register
 def _close_all() -> None:
-    """Leaves every job in an orderly way. A crash does not get here, and the peers learn of it."""
+    """Leaves every job cleanly. After a crash this does not run, and the other ranks see RANK_LOST."""
     try:
-        # Python notes the error even where a program has replaced sys.excepthook.
+        # Python sets it even if the program has replaced sys.excepthook.
         error = getattr(sys, "last_value", None)
         if error is not None and _hooked_into is not None:
             _leave_for(error)

@@ -1,36 +1,33 @@
 """The operations as lazily evaluated MLX functions.
 
-Nothing happens before an array is evaluated (``mx.eval``, ``print``, ``.item()``). Arguments
-and shapes are checked at once.
+An operation runs when its array is evaluated (``mx.eval``, ``print``, ``.item()``). Arguments and shapes are
+checked immediately.
 
 Common arguments:
-    group: of `mlxcomm.init` or split off it; by default ``init()``. In a group of one rank
-        results are the input.
-    stream: a CPU stream; by default MLX's CPU stream. Operations on one stream wait for
-        each other; give a group that should not wait a stream of its own.
+    group: from `mlxcomm.init` or `split`; by default ``init()``. In a group of one rank, the result is the
+        input.
+    stream: a CPU stream; by default MLX's CPU stream. Operations on one stream run one after the other, so
+        use a separate stream for a group that must not wait.
     timeout: seconds until DeadlineExceededError; by default the group's (`set_timeout`).
 
-Errors at once: TypeError for an argument of another type, ValueError for a dtype, shape, rank or
-count that does not fit. Errors from the evaluation: a subclass of `mlxcomm.Error`.
+The call raises TypeError for an argument of the wrong type, and ValueError for a wrong dtype, shape, rank or
+count. The evaluation raises a subclass of `mlxcomm.Error`.
 
-The examples are lines of a program that runs as two ranks and has imported mlx.core as mx, and
-mlxcomm. They show what rank 0 prints.
+The examples run on two ranks, after ``import mlx.core as mx, mlxcomm``, and show the output of rank 0.
 
-**Order.** The ranks of a group must carry out the group's operations in the same order, and
-MLX evaluates in the order of the graph, not in that of the lines. Ranks that build the same
-graph are safe. Where they do not, make the order explicit: use one result in the next
-operation, or ``second_input = mx.depends(second_input, first_result)``, or evaluate in
-between. Ranks that call different things get ``mlxcomm.MismatchError`` with what each called;
-where a rank never reaches an operation (its result was never used), the others wait until
-``DeadlineExceededError`` names it.
+**Order.** All ranks of a group must run its operations in the same order, and MLX evaluates in graph order,
+not in line order. Ranks that build the same graph are safe. Otherwise make the order explicit: use one result
+in the next operation, or ``second_input = mx.depends(second_input, first_result)``, or evaluate in between.
+If ranks make different calls, ``mlxcomm.MismatchError`` lists them. If a rank never evaluates an operation,
+the others wait until ``DeadlineExceededError`` names it.
 
-**Gradients.** `all_reduce` and `all_gather` follow MLX: the gradient of a loss that every rank
-computes from the result is not summed over ranks. All others are linear maps over all ranks
-with their true adjoint, which is an operation itself: every rank has to differentiate and
-to evaluate that gradient, even a rank for which it is zero.
+**Gradients.** `all_reduce` and `all_gather` follow MLX: the gradient of a loss that every rank computes from
+the result is not summed over ranks. All others are linear maps over all ranks with their true adjoint, which
+is itself
+an operation: every rank must differentiate, and evaluate the gradient, even if its gradient is zero.
 
-**vmap** makes one operation of the batch. Forward mode (``mx.jvp``) works where the operation
-is linear, except for send and recv. ``mx.compile`` works; equal operations are never merged.
+**Transformations.** ``vmap`` runs one operation for the batch. Forward mode (``mx.jvp``) works for linear
+operations except send and recv. ``mx.compile`` works; equal operations are never merged.
 """
 
 import sys
@@ -65,14 +62,14 @@ def _on(group, stream, timeout):
 
 
 def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=()):
-    """Arguments that the kind does not use are ignored."""
+    """Builds an operation; its kind ignores arguments that it does not use."""
     return _mlxcomm.operate(_mlxcomm.kinds[name], arguments.array("x", x), peer, tag, _operator(op), counts,
                             receive_counts, *on)
 
 
 def checked(name: str, kind: str, op: Operator, x: mx.array, *, group: Group,
             stream: Stream = None) -> mx.array:
-    """MLX's function of this name, as an operation that knows the line it was called from."""
+    """Builds the operation behind MLX's function `name`, with the calling line recorded."""
     call_checks.note(name)
     return _mlxcomm.operate(_mlxcomm.kinds[kind], arguments.array("x", x), 0, 0, op, (), (), group,
                             arguments.stream(stream), arguments.nanoseconds(None))
@@ -92,17 +89,17 @@ def _tag(tag):
 @ends_at_caller
 def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> Arrays:
-    """Combines the x of all ranks, and gives every rank the result.
+    """Combines x over all ranks; every rank gets the result.
 
     Args:
-        x: an array, of the same shape and dtype on all ranks. Or a list or tuple of arrays: they are
-            packed together, and all of one dtype are one operation, whatever their shapes.
+        x: an array with the same shape and dtype on all ranks; or a list or tuple of arrays, which are packed
+            into one operation for each dtype.
         op: "sum", "prod", "min", "max", "mean" (floating and complex), "and", "or" (bool and integers,
-            bitwise). "min" and "max" give NaN where any input is NaN.
+            bitwise). "min" and "max" give NaN if any input is NaN.
 
     Returns:
-        x's shape and dtype, bitwise the same on all ranks and in every run. Of a list a list, of a tuple a
-        tuple, of its own class, whose arrays may share memory.
+        x's shape and dtype, bitwise equal on all ranks and in every run. For a list or tuple, one of the same
+        class, whose arrays may share memory.
 
     Example (rank 0 of 2):
         >>> mlxcomm.all_reduce(mx.array([1.0, 2.0]))
@@ -114,9 +111,9 @@ def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None
     Gradient (MLX's convention): sum: the cotangent; mean: the cotangent / size; min, max:
     the cotangent where x equals the result; prod, and, or: ValueError.
 
-    Rounding: an element of a sum of n inputs is off by at most (n - 1) u S, S being the sum of their
-    absolute values, u = 2^-24 (float32) or 2^-53 (float64). float16 and bfloat16 are combined in float32
-    and rounded on each node and at each of h <= nodes hops between nodes: (h + 1) u S + (n - 1) 2^-24 S,
+    Rounding: the error of a sum of n inputs is at most (n - 1) u S, where S is the sum of their absolute
+    values and u = 2^-24 (float32) or 2^-53 (float64). float16 and bfloat16 are combined in float32 and
+    rounded on each node and at each of h <= nodes hops between nodes: (h + 1) u S + (n - 1) 2^-24 S,
     u = 2^-11 (float16) or 2^-8 (bfloat16).
     """
     if not isinstance(x, (list, tuple)):
@@ -130,7 +127,7 @@ def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None
 @ends_at_caller
 def reduce(x: mx.array, root: int, op: Operator = "sum", *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Combines the x of all ranks as `all_reduce` does, and gives rank `root` alone the result.
+    """Combines x over all ranks as `all_reduce` does; only rank `root` gets the result.
 
     Args:
         x: the same shape and dtype on all ranks.
@@ -146,8 +143,8 @@ def reduce(x: mx.array, root: int, op: Operator = "sum", *, group: Optional[Grou
         >>> mlxcomm.reduce(mx.array([1.0, 2.0]), root=1)
         array([0, 0], dtype=float32)
 
-    Gradient: root's cotangent on every rank (a broadcast); mean: that / size; min, max: that
-    where x equals the result; prod, and, or: ValueError.
+    Gradient: the root's cotangent on every rank (a broadcast); mean: divided by size; min, max: only where x
+    equals the result; prod, and, or: ValueError.
     """
     return _operate("reduce", x, _on(group, stream, timeout), peer=arguments.rank("root", root), op=op)
 
@@ -155,7 +152,7 @@ def reduce(x: mx.array, root: int, op: Operator = "sum", *, group: Optional[Grou
 @ends_at_caller
 def reduce_scatter(x: mx.array, op: Operator = "sum", *, group: Optional[Group] = None,
                    stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Combines the x of all ranks, and gives rank r block r of the result.
+    """Combines x over all ranks; rank r gets block r of the result.
 
     Args:
         x: shape (size * n, ...), the same on all ranks: n rows for each rank.
@@ -176,10 +173,10 @@ def reduce_scatter(x: mx.array, op: Operator = "sum", *, group: Optional[Group] 
 @ends_at_caller
 def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Gives every rank the x of rank `root`.
+    """Sends the x of rank `root` to every rank.
 
     Args:
-        x: the same shape and dtype on all ranks; read at the root alone.
+        x: the same shape and dtype on all ranks; its values are read only on the root.
         root: a rank of the group, the same on all ranks.
 
     Returns:
@@ -189,7 +186,7 @@ def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
         >>> mlxcomm.broadcast(mx.array([10, 20]) + mlxcomm.rank(), root=1)
         array([11, 21], dtype=int32)
 
-    Gradient: at the root the sum of all cotangents (a reduce), elsewhere zero.
+    Gradient: the sum of all cotangents (a reduce) on the root, zero elsewhere.
     """
     return _operate("broadcast", x, _on(group, stream, timeout), peer=arguments.rank("root", root))
 
@@ -197,7 +194,7 @@ def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
 @ends_at_caller
 def all_gather(x: mx.array, *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Gives every rank the x of all ranks one after the other, in order of rank.
+    """Concatenates the x of all ranks in order of rank; every rank gets the result.
 
     Args:
         x: shape (n, ...), the same on all ranks; a scalar counts as one row.
@@ -218,12 +215,12 @@ def all_gather(x: mx.array, *, group: Optional[Group] = None,
 def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
                  timeout: Optional[float] = None) -> mx.array:
-    """As `all_gather`, with a different number of rows on each rank.
+    """Like `all_gather`, but with a different number of rows on each rank.
 
     Args:
         x: shape (counts[rank], ...); the rest of the shape is the same on all ranks.
-        counts: the rows of each rank, the same list on all of them. None asks the other ranks by
-            an `all_gather`, which evaluates; inside ``mx.compile`` they must be given.
+        counts: the rows of each rank, the same list on all ranks. None runs and evaluates an `all_gather` of
+            the counts first; inside ``mx.compile`` they must be given.
 
     Returns:
         Shape (sum(counts), ...).
@@ -247,14 +244,14 @@ def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
 @ends_at_caller
 def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Gives rank `root` alone the x of all ranks one after the other, in order of rank.
+    """Concatenates the x of all ranks in order of rank; only rank `root` gets the result.
 
     Args:
         x: shape (n, ...), the same on all ranks; a scalar counts as one row.
         root: a rank of the group, the same on all ranks.
 
     Returns:
-        At the root shape (size * n, ...), elsewhere (0, ...).
+        Shape (size * n, ...) on the root, (0, ...) elsewhere.
 
     Example (rank 0 of 2):
         >>> mlxcomm.gather(mx.array([10]) + mlxcomm.rank(), root=0)
@@ -268,10 +265,10 @@ def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
 @ends_at_caller
 def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
             stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Gives rank r block r of the x of rank `root`.
+    """Sends block r of the root's x to rank r.
 
     Args:
-        x: shape (size * n, ...), the same on all ranks; read at the root alone.
+        x: shape (size * n, ...), the same on all ranks; its values are read only on the root.
         root: a rank of the group, the same on all ranks.
 
     Returns:
@@ -281,7 +278,7 @@ def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
         >>> mlxcomm.scatter(mx.array([10, 20]) + mlxcomm.rank(), root=1)
         array([11], dtype=int32)
 
-    Gradient: at the root all cotangents one after the other (a gather), elsewhere zero.
+    Gradient: the concatenated cotangents (a gather) on the root, zero elsewhere.
     """
     return _operate("scatter", x, _on(group, stream, timeout), peer=arguments.rank("root", root))
 
@@ -311,19 +308,19 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
                  receive_counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
                  timeout: Optional[float] = None) -> mx.array:
-    """As `all_to_all`, with a different number of rows from each rank to each.
+    """Like `all_to_all`, but with a different number of rows for each pair of ranks.
 
     Args:
-        x: shape (sum(send_counts), ...), in order of the rank that it goes to.
-        send_counts: how many rows go to each rank.
-        receive_counts: how many come from each. None asks the other ranks by an `all_to_all`,
-            which evaluates; inside ``mx.compile`` they must be given.
+        x: shape (sum(send_counts), ...), in order of destination rank.
+        send_counts: how many rows to send to each rank.
+        receive_counts: how many rows each rank sends to this one. None runs and evaluates an `all_to_all` of
+            the counts first; inside ``mx.compile`` they must be given.
 
     Returns:
-        Shape (sum(receive_counts), ...), in order of the rank that it comes from.
+        Shape (sum(receive_counts), ...), in order of source rank.
 
     Raises:
-        mlxcomm.MismatchError: a rank sends another a number of rows that it does not expect.
+        mlxcomm.MismatchError: a rank sends a number of rows that its receiver does not expect.
 
     Example (rank 0 of 2): rank 0 keeps one row and sends two, rank 1 keeps its only row.
         >>> x = mx.array([1, 2, 3] if mlxcomm.rank() == 0 else [4])
@@ -350,18 +347,18 @@ def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] 
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """Sends x to another rank when the result, which equals x, is evaluated.
 
-    The n-th send to a rank with a tag meets the n-th recv there with that tag.
+    The n-th send to a rank with a tag matches the n-th recv there with that tag.
 
     Args:
         x: an array of any shape and dtype.
         destination: another rank of the group.
-        tag: 0 <= tag < 2^32, as in the `recv` that takes it.
+        tag: 0 <= tag < 2^32, as in the matching `recv`.
 
     Returns:
         x.
 
     Raises:
-        ValueError: the destination is this rank itself, as in a group of one.
+        ValueError: the destination is this rank.
 
     Example (rank 0 of 2):
         >>> if mlxcomm.rank() == 0:
@@ -370,7 +367,7 @@ def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] 
         ...     x = mlxcomm.recv((2,), mx.float32, source=0)
         ...     mx.eval(x)
 
-    Gradient: the cotangent plus what comes back from the receiver's gradient, with that tag.
+    Gradient: the cotangent plus the receiver's gradient, which comes back with the same tag.
     """
     return _operate("send", x, _on(group, stream, timeout),
                     peer=arguments.rank("destination", destination), tag=_tag(tag))
@@ -380,21 +377,21 @@ def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] 
 def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
          after: Optional[mx.array] = None, group: Optional[Group] = None,
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Receives what another rank sends.
+    """Receives an array that another rank sends.
 
     Args:
-        shape, dtype: those of the array that is sent.
+        shape, dtype: of the array that is sent.
         source: another rank of the group.
-        tag: 0 <= tag < 2^32, as in the `send`.
-        after: evaluated before, not read. Gradients flow only from results to inputs, so
-            the source gets a gradient only if an input is named here.
+        tag: 0 <= tag < 2^32, as in the matching `send`.
+        after: an array to evaluate first; its values are not read. The source gets a gradient only if `after`
+            is given, because gradients flow only to inputs.
 
     Returns:
         The array that was sent.
 
     Raises:
-        ValueError: the source is this rank itself, as in a group of one.
-        mlxcomm.MismatchError: another shape or dtype was sent.
+        ValueError: the source is this rank.
+        mlxcomm.MismatchError: the sent array has another shape or dtype.
 
     Example (rank 0 of 2):
         >>> if mlxcomm.rank() == 0:
@@ -403,8 +400,8 @@ def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
         ...     mx.eval(mlxcomm.send(mx.array([1.0, 2.0]), destination=0))
         array([1, 2], dtype=float32)
 
-    Gradient (with `after`): sends the cotangent to the source, with that tag; `after` gets
-    zeros, which have to be evaluated.
+    Gradient (with `after`): sends the cotangent to the source with the same tag; `after` gets zeros, which
+    must be evaluated.
     """
     if not isinstance(dtype, mx.Dtype):
         raise arguments.wrong("dtype", "an mx.Dtype such as mx.float32", dtype)
@@ -417,12 +414,12 @@ def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
 @ends_at_caller
 def recv_like(x: mx.array, source: int, tag: int = 0, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Receives an array of x's shape and dtype, as `recv` does, after x.
+    """Receives an array of x's shape and dtype; `recv` with ``after=x``.
 
     Args:
-        x: its values are not read; the source gets a gradient if x is differentiated.
+        x: gives shape and dtype; the source gets a gradient if x is differentiated.
         source: another rank of the group.
-        tag: 0 <= tag < 2^32, as in the `send`.
+        tag: 0 <= tag < 2^32, as in the matching `send`.
 
     Returns:
         The array that was sent.
@@ -432,7 +429,7 @@ def recv_like(x: mx.array, source: int, tag: int = 0, *, group: Optional[Group] 
         >>> mlxcomm.recv_like(x, source=1) if mlxcomm.rank() == 0 else mlxcomm.send(x, destination=0)
         array([2, 4], dtype=float32)
 
-    Gradient: that of `recv`.
+    Gradient: as for `recv`.
     """
     arguments.array("x", x)
     return recv(x.shape, x.dtype, source, tag, after=x, group=group, stream=stream, timeout=timeout)

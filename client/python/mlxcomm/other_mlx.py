@@ -1,5 +1,5 @@
-"""With another MLX than the package was built for: ``mx.distributed`` goes through the daemon all the same,
-by MLX's own MPI backend, which loads libmlxcomm_mpi (client/mpi). What needs the extension is missing."""
+"""The package when MLX is not the release that it was built for. ``mx.distributed`` still reaches the daemon,
+through MLX's MPI backend and libmlxcomm_mpi (client/mpi); everything that needs the extension is missing."""
 
 import functools
 import importlib.metadata
@@ -16,30 +16,29 @@ from ._check_mlx import WITH_GROUP, mpi_library
 from .tracebacks import ends_at_caller
 
 __version__ = importlib.metadata.version("mlxcomm")
-WHY = (f"mlxcomm was built for mlx {MLX_VERSION}, and mlx {mx.__version__} is installed on "
-       f"{platform.node()}: mx.distributed goes through MLX's MPI backend, and mlxcomm's own functions are "
-       f"missing. To have them, install mlx=={MLX_VERSION}, or mlxcomm again for mlx {mx.__version__}")
+WHY = (f"mlxcomm was built for mlx {MLX_VERSION}, but {platform.node()} has mlx {mx.__version__}: "
+       f"mx.distributed uses MLX's MPI backend, and mlxcomm's own functions are missing. To get them, "
+       f"install mlx=={MLX_VERSION}, or reinstall mlxcomm for mlx {mx.__version__}")
 _originals = {}
 _taken = set()
 
 
 def __getattr__(name):
-    """Of the package."""
-    if name == "_mlxcomm":  # Not an AttributeError, after which Python loads it: that would crash.
+    if name == "_mlxcomm":  # After an AttributeError Python would load the extension, and crash.
         raise ImportError(WHY)
     raise AttributeError(f"mlxcomm.{name}: {WHY}")
 
 
-class _SaysWhy:
-    """Asked last, for what `from mlxcomm import` has found neither in the package nor beside it."""
+class _ExplainMissing:
+    """The last finder: explains why a module of the package is missing."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name.startswith("mlxcomm."):
-            raise ModuleNotFoundError(f"{name}: {WHY}")  # With its name, Python would drop the text.
+            raise ModuleNotFoundError(f"{name}: {WHY}")  # With name=, Python would drop the text.
 
 
-sys.meta_path.append(_SaysWhy)
+sys.meta_path.append(_ExplainMissing)
 
 
 @functools.cache
@@ -49,7 +48,7 @@ def _report():
 
 @ends_at_caller
 def install(take=None):
-    """As mlxcomm.install of the package that fits."""
+    """See mlxcomm.backends.install."""
     if take is not None or not _originals:
         _taken.clear()
         _taken.update(arguments.backends(take))

@@ -1,12 +1,12 @@
-"""The program's own signal handlers, while its main thread waits for other ranks.
+"""Runs the program's signal handlers while its main thread waits for other ranks.
 
-Python runs a handler between two of the main thread's instructions, and an evaluation that waits is one. So
-``signal.signal`` is wrapped: while the main thread waits, a thread of this module runs the handler in its
-place, within a second. If the handler returns, the wait goes on; what it raises ends the wait, and comes out
-of it in the main thread. Each signal runs its handler once.
+Python runs handlers only between the main thread's instructions, and a waiting evaluation is one instruction.
+So ``signal.signal`` is wrapped: while the main thread waits, a thread of this module (the runner) runs the
+handler within a second. If the handler returns, the wait continues; if it raises, the wait ends, and the main
+thread raises the exception. Each signal runs its handler once.
 
-A handler that calls ``signal.signal`` itself, which Python allows on the main thread alone, changes what the
-next signal runs; Python's own setting follows when the main thread goes on.
+Python allows ``signal.signal`` only on the main thread. If a handler in the runner calls it, the next signal
+runs the new handler, and Python's own table is updated when the main thread continues.
 """
 
 import _thread
@@ -21,21 +21,21 @@ from . import _mlxcomm
 
 _WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
             signal.SIGALRM}
-_MAIN_HAS = 0.2  # Seconds that the main thread has to run the handler itself.
-_LOOK = 0.05
+_MAIN_SECONDS = 0.2  # The main thread gets this long to run the handler itself.
+_POLL_SECONDS = 0.05
 
 _set, _get = signal.signal, signal.getsignal
-_handlers = {}  # The program's, by signal; in Python's own table stands _on_main.
-_handled = {}   # How many of a signal had arrived when its handler was last run.
-_skipped = set()  # Signals whose handler the runner has run: the main thread's turn is still to come.
-_raised = {}    # What a handler has raised in the runner, by signal.
-_deferred = []  # Calls of signal.signal by handlers in the runner.
+_handlers = {}  # By signal: the program's handler; Python's own table has _on_main.
+_handled = {}   # By signal: how many had arrived when its handler last ran.
+_skipped = set()  # Signals whose handler the runner ran, and which the main thread must skip.
+_raised = {}    # By signal: the exception that its handler raised in the runner.
+_deferred = []  # Arguments of signal.signal calls in the runner.
 _claim = threading.RLock()  # Reentrant: one handler may interrupt another's claim.
 _runner = None
 
 
 def install():
-    """Wraps signal.signal and signal.getsignal, once, and the present handlers. Only the main thread can."""
+    """Wraps signal.signal, signal.getsignal and the current handlers, once, on the main thread."""
     if signal.signal is not _set or threading.current_thread() is not threading.main_thread():
         return
     signal.signal, signal.getsignal = _signal, _getsignal
@@ -53,7 +53,7 @@ def _signal(signalnum, handler):
         _handlers[signalnum] = handler
         return before
     before = _getsignal(signalnum)
-    if handler is _on_main:  # Read from C's table, and put back.
+    if handler is _on_main:  # Read from Python's table by a program that restores it.
         handler = _handlers.get(signalnum, signal.SIG_DFL)
     if signalnum not in _WATCHED:
         _set(signalnum, handler)
@@ -61,9 +61,9 @@ def _signal(signalnum, handler):
     if not callable(handler) or handler is signal.default_int_handler:
         _set(signalnum, handler)
         _handlers.pop(signalnum, None)
-        _mlxcomm.watch(signalnum, False)  # At once: KeyboardInterrupt.
+        _mlxcomm.watch(signalnum, False)  # Interrupts waits immediately (KeyboardInterrupt).
         return before
-    _set(signalnum, _on_main)  # Raises on another thread than the main one, before anything has changed.
+    _set(signalnum, _on_main)  # Raises on other threads, before anything changes.
     _handlers[signalnum] = handler
     _start_runner()
     _mlxcomm.watch(signalnum, True)
@@ -81,7 +81,7 @@ def _on_main(number, frame):
         _signal(*_deferred.pop(0))
     with _claim:
         arrived = _mlxcomm.arrived(number)
-        # What arrived since then has a turn of its own, even if Python has made one of several.
+        # Signals that arrived since the runner's turn must still run, even if Python merged several.
         has_run = number in _skipped and _handled.get(number, 0) >= arrived
         _skipped.discard(number)
         if not has_run:
@@ -93,7 +93,7 @@ def _on_main(number, frame):
     try:
         _run(number, frame)
     except (KeyboardInterrupt, SystemExit):
-        _mlxcomm.interrupt()  # What other threads wait for.
+        _mlxcomm.interrupt()  # Ends the waits of other threads.
         raise
 
 
@@ -124,12 +124,12 @@ def _run_arrivals(pipe):
 def _run_if_main_waits(number):
     begun = time.monotonic()
     while True:
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
         with _claim:
             arrived = _mlxcomm.arrived(number)
             if _handled.get(number, 0) >= arrived or _get(number) is not _on_main:
-                return  # The main thread has run it.
-            waits = _mlxcomm.is_waiting() and time.monotonic() - begun >= _MAIN_HAS
+                return  # The main thread ran it.
+            waits = _mlxcomm.is_waiting() and time.monotonic() - begun >= _MAIN_SECONDS
             if waits:
                 _handled[number] = arrived
                 _skipped.add(number)
@@ -138,7 +138,7 @@ def _run_if_main_waits(number):
     try:
         _run(number, sys._current_frames().get(threading.main_thread().ident))
     except BaseException as error:
-        # The main thread raises it when its wait has ended; or at once, if it goes on already.
+        # The main thread raises it as soon as it runs again.
         with _claim:
             _raised[number] = error
             _skipped.add(number)

@@ -1,8 +1,5 @@
-"""Tracebacks that end at the caller's line: what lies below it in this package helps nobody to fix it.
-
-Errors of an evaluation (``mx.eval``, ``.item()``) come out of MLX's extension and have no such frames
-anyway. So it is with NumPy, whose checks are in C; JAX takes frames out in the same way as here.
-"""
+"""Ends tracebacks at the caller's line, because the package's own frames do not help to fix a program's
+error."""
 
 import functools
 from collections.abc import Callable
@@ -15,11 +12,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def ends_at_caller(function: _Function) -> _Function:
-    """For the functions that programs call.
+    """Decorates public functions: removes the package's frames from an `Error`, TypeError, ValueError or
+    Ctrl-C.
 
-    Takes the frames away of an `Error`, of what is raised for an argument that is wrong, and of Ctrl-C.
-    Other exceptions are mistakes of this package, and keep theirs; so do those that went through a function
-    of the program's own. Before Python 3.11 all keep them: there a raise puts the old traceback back.
+    Other exceptions are bugs of this package and keep their frames, as do exceptions that went through the
+    program's functions. Before Python 3.11 all keep them, because `raise` restores the traceback.
     """
 
     @functools.wraps(function)
@@ -28,7 +25,7 @@ def ends_at_caller(function: _Function) -> _Function:
             return function(*args, **kwargs)
         except (Error, TypeError, ValueError, KeyboardInterrupt) as error:
             if _is_in_package(error.__traceback__):
-                error.__traceback__ = None  # Raising it again, without its name, adds no frame.
+                error.__traceback__ = None  # A bare raise adds no frame.
             raise
 
     return outermost

@@ -1,4 +1,4 @@
-"""Uneven inputs: ranks with fewer batches than others take part until the last one has none."""
+"""Uneven inputs: ranks without batches take part until the last rank has run out."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, Optional, TypeVar
@@ -21,8 +21,8 @@ class Turn(Generic[Batch]):
     """One step of `join`.
 
     Attributes:
-        batch: this rank's; None once it has run out.
-        ranks: how many ranks have one, at least 1.
+        batch: this rank's batch; None once it has run out.
+        ranks: how many ranks have a batch, at least 1.
 
     Example (rank 0 of 2):
         >>> [turn.ranks for turn in mlxcomm.join([1, 2, 3][mlxcomm.rank():])]
@@ -35,17 +35,17 @@ class Turn(Generic[Batch]):
 
     @ends_at_caller
     def average(self, gradients: Optional[Tree] = None) -> Tree:
-        """The mean over the ranks that have a batch; all ranks of the group call it, as often as each other.
+        """Averages over the ranks that have a batch. All ranks of the group must call it equally often.
 
         Args:
-            gradients: a tree of arrays; ignored where `batch` is None, where zeros take its place.
+            gradients: a tree of arrays; if `batch` is None, zeros are used instead.
 
         Returns:
-            The same tree, the same on all ranks.
+            The same tree, equal on all ranks.
 
         Raises:
-            ValueError: this rank had no batch in any turn, and `join` was given no `like`.
-            mlxcomm.Error: from the evaluation.
+            ValueError: this rank had no batch in any turn, and `join` was called without `like`.
+            mlxcomm.Error: raised by the evaluation.
 
         Example (rank 0 of 2):
             >>> for turn in mlxcomm.join([1.0, 2.0][mlxcomm.rank():]):
@@ -55,8 +55,8 @@ class Turn(Generic[Batch]):
         """
         if self.batch is None:
             if not self._like:
-                raise ValueError("join: this rank has no batch at all: give it like=, a tree of arrays such "
-                                 "as model.trainable_parameters(), in whose form it contributes zeros")
+                raise ValueError("join: this rank has no batches: pass like=, a tree of arrays shaped like "
+                                 "the gradients, such as model.trainable_parameters()")
             gradients = tree_unflatten([(key, mx.zeros(shape, kind)) for key, shape, kind in self._like])
         self._like[:] = _form("gradients", gradients)
         if not self._like:
@@ -68,18 +68,18 @@ class Turn(Generic[Batch]):
 @ends_at_caller
 def join(batches: Iterable[Batch], like: Any = None,
          group: Optional[mx.distributed.Group] = None) -> Iterator[Turn[Batch]]:
-    """Goes through each rank's batches until no rank has any left, whichever has more.
+    """Iterates over each rank's batches until all ranks have run out.
 
-    Each turn begins with one small all_reduce. Other operations in the loop, such as those of sharded layers,
-    need every rank in every turn as well.
+    Each turn begins with a small all_reduce. Other operations in the loop, such as those of sharded layers,
+    also need every rank in every turn.
 
     Args:
-        batches: this rank's.
-        like: a tree of arrays in the form of the gradients, for a rank that may have no batch at all.
-        group: of `mlxcomm.init` or split off it; by default ``init()``.
+        batches: this rank's batches.
+        like: a tree of arrays shaped like the gradients, for a rank that may have no batches.
+        group: from `mlxcomm.init` or `split`; by default ``init()``.
 
     Raises:
-        mlxcomm.Error: from the loop.
+        mlxcomm.Error: raised by the loop.
 
     Example (rank 0 of 2):
         >>> for turn in mlxcomm.join(range(10 - mlxcomm.rank())):
@@ -94,7 +94,7 @@ def join(batches: Iterable[Batch], like: Any = None,
 
 
 def _form(name, tree):
-    """The key, shape and dtype of each array: the arrays themselves need not live until the next turn."""
+    """Returns the key, shape and dtype of each array, to not keep the arrays alive."""
     form = []
     for key, leaf in tree_flatten(tree):
         arguments.array(name, leaf, "arrays, or lists, tuples and dicts of them")

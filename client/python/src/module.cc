@@ -1,7 +1,4 @@
-// The extension mlxcomm._mlxcomm: failures as Python's exceptions, joining, groups, operations,
-// counters.
-//
-// Thread: any that holds Python's lock.
+// The extension mlxcomm._mlxcomm: exceptions, groups, operations, counters. Thread: any that holds the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -38,7 +35,7 @@ namespace mx = mlx::core;
 namespace mlxcomm::python {
 namespace {
 
-using namespace graph;  // NOLINT(google-build-using-namespace): what is bound.
+using namespace graph;  // NOLINT(google-build-using-namespace): everything in it is bound.
 
 using mx::array;
 using mx::distributed::Group;
@@ -51,18 +48,17 @@ nb::tuple FailureOf(const graph::FailureDetails& details) {
                         details.node, details.pid, details.group);
 }
 
-// Failures of operations as Python's exceptions, mlxcomm.RankLostError and its like, also
-// from mx.eval and everything else that evaluates. After a Ctrl-C it is the exception of Python's own
-// handler, whatever failed: the other ranks may have had theirs before.
+// Sets the Python exception for a failure. After Ctrl-C that is the signal handler's exception, whatever failed:
+// another rank may have been interrupted first.
 void Raise(const graph::FailureDetails& details) {
-  // Python's handler has only set a flag so far. On the main thread this runs it.
+  // On the main thread this runs the handler of a pending signal.
   if (PyErr_CheckSignals() != 0) return;
   try {
     const nb::object raised =
         nb::module_::import_("mlxcomm.errors").attr("make_error")(FailureOf(details));
     PyErr_SetObject(raised.type().ptr(), raised.ptr());
-  } catch (nb::python_error& other) {  // A Ctrl-C just now, or the interpreter is on its way out.
-    PyException_SetTraceback(other.value().ptr(), Py_None);  // It would show make_error.
+  } catch (nb::python_error& other) {  // Ctrl-C, or the interpreter is shutting down.
+    PyException_SetTraceback(other.value().ptr(), Py_None);  // Hides make_error.
     other.restore();
   }
 }
@@ -79,22 +75,21 @@ void Translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-// For MLX before 0.32.1 (operation_task.h): Python raises the failure at this thread's next
-// instruction, which follows the one that evaluates; after an async_eval it may be any. While a thread
-// evaluates with Python's lock held, the task could not take the lock: then there is no way.
+// For MLX before 0.32.1 (operation_task.h): raises the failure at this thread's next Python instruction, which
+// after an async_eval may be any. Null if the evaluating thread holds the GIL, which the task could not take then.
 graph::HandOver HandOverToThisThread() {
   if (PyGILState_Check() != 0) return nullptr;
   return [thread = PyThread_get_thread_ident()](const graph::FailureDetails& details) {
     if (!nb::is_alive()) return;
     const nb::gil_scoped_acquire locked;
-    // Takes back the last one, which to_raise would meet if it runs in this thread.
+    // Clears an earlier exception, which would be raised within to_raise on this thread.
     PyThreadState_SetAsyncExc(thread, nullptr);
     nb::object kind;
     try {
       kind =
           nb::module_::import_("mlxcomm.errors")
               .attr("to_raise")(FailureOf(details), thread, client::WasInterrupted(nullptr) != 0);
-    } catch (const nb::python_error& other) {  // A Ctrl-C just now.
+    } catch (const nb::python_error& other) {  // Ctrl-C.
       kind = nb::borrow(other.type());
     }
     if (!kind.is_none()) PyThreadState_SetAsyncExc(thread, kind.ptr());
@@ -111,7 +106,7 @@ DaemonGroup& Ours(const Group& group) {
   return *ours;
 }
 
-// A call of the library that waits: other threads go on meanwhile. Throws its failure.
+// Makes a blocking call without the GIL, and throws its failure.
 template <typename Call>
 void Waited(const mlxcomm_group* group, Call call) {
   mlxcomm_error error{};
@@ -134,7 +129,6 @@ Group Join(const std::string& job, unsigned rank, unsigned size, const std::stri
   return Group(joined);
 }
 
-// The place that the launcher's variables give a program, unless it names one.
 nb::tuple FindPlace(const std::string& job, std::optional<std::int64_t> rank,
                     std::optional<std::int64_t> size,
                     const std::optional<std::map<std::string, std::string>>& environment) {
@@ -235,12 +229,12 @@ Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t 
   auto* const ours = dynamic_cast<DaemonGroup*>(group.raw_group().get());
   if (ours == nullptr && group.size() > 1) {
     throw std::invalid_argument(
-        "group: expected one of mlxcomm.init() or split off it, got one of MLX's own backends");
+        "group: expected a group from mlxcomm.init() or split(), got one of MLX's backends");
   }
   return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
 }
 
-// The functions that mlxcomm/fused.py uses.
+// For mlxcomm/fused.py.
 void BindMany(nb::module_& m) {
   m.def(
       "all_reduce_many",
@@ -250,11 +244,10 @@ void BindMany(nb::module_& m) {
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("crossings", &CountCrossings);
-  // Whether both are one array of MLX: two Python objects may be, and one may become another (x +=
-  // y).
+  // Two Python objects may share one MLX array, and an object may get another one (x += y).
   m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
   m.def("is_traced", [](const array& a) { return a.is_tracer(); });
-  m.def("same", [](const array& a) { return array(a); });  // As another object.
+  m.def("same", [](const array& a) { return array(a); });  // Returns a new Python object.
 }
 
 void BindOperations(nb::module_& m) {
@@ -292,7 +285,6 @@ void BindOperations(nb::module_& m) {
       nb::arg());
 }
 
-// Other threads go on while MLX's split waits.
 void WaitWithoutPythonLock(const std::function<void()>& wait) {
   std::optional<nb::gil_scoped_release> released;
   if (PyGILState_Check() != 0) released.emplace();
@@ -303,11 +295,12 @@ void WaitWithoutPythonLock(const std::function<void()>& wait) {
 }  // namespace mlxcomm::python
 
 NB_MODULE(_mlxcomm, m) {
-  nb::module_::import_("mlx.core");  // Its types must be registered first.
+  nb::module_::import_("mlx.core");  // Registers its types.
   if (!nb::type<mx::array>().is_valid()) {
     throw nb::import_error(
-        "mlxcomm does not know the types of mlx.core: it was built with a nanobind of another ABI. "
-        "client/python/mlx_release.py has the one for each release of MLX");
+        "mlxcomm and mlx.core were built with nanobind releases of different ABIs: build mlxcomm "
+        "with "
+        "the nanobind that client/python/mlx_release.py lists for this MLX");
   }
   mlxcomm::graph::SetAroundWaits(mlxcomm::python::WaitWithoutPythonLock);
   mlxcomm::graph::SetHandingOver(mlxcomm::python::HandOverToThisThread);

@@ -1,8 +1,8 @@
-"""MLXCOMM_INSTALL=all (or some of any,ring,jaccl,mpi,nccl) in the environment: mlxcomm.install() in
-every program that imports MLX, without a line changed. Empty, 0 or none: no effect.
+"""MLXCOMM_INSTALL=all (or some of any,ring,jaccl,mpi,nccl) in the environment calls mlxcomm.install() in
+every program that imports MLX. Empty, 0 or none: no effect.
 
-mlxcomm.pth calls start() at the beginning of every Python that has the package and that variable. It
-waits for mlx.core: a program that does not import MLX pays for nothing.
+With that variable set, mlxcomm.pth calls start() whenever Python starts; nothing happens until mlx.core is
+imported.
 """
 
 import copy
@@ -12,13 +12,13 @@ import threading
 
 
 class AfterImport:
-    """Calls `then` once, when the module `name` has been loaded; the other finders find it. Merely looking
-    for it, as importlib.util.find_spec does, has no effect."""
+    """Calls `then` once, when the module `name` has been loaded. The other finders find the module, and
+    importlib.util.find_spec alone has no effect."""
 
     def __init__(self, name, then):
         self._name = name
         self._then = then
-        self._looking = threading.local()  # Another AfterImport asks this one in turn.
+        self._looking = threading.local()  # `begun` while asking the other finders, which may ask this one.
         sys.meta_path.insert(0, self)
 
     def forget(self):
@@ -50,7 +50,7 @@ class AfterImport:
                 self.forget()
                 self._then()
 
-        spec.loader = copy.copy(spec.loader)  # It may be the loader of other modules too.
+        spec.loader = copy.copy(spec.loader)  # The loader may serve other modules.
         spec.loader.exec_module = exec_module
         return spec
 
@@ -59,15 +59,14 @@ def _install():
     words = os.environ.get("MLXCOMM_INSTALL", "")
     take = None if words in ("1", "all") else [word.strip() for word in words.split(",") if word.strip()]
     try:
-        # Not `import mlxcomm`: a program may import that first, which is what has just loaded MLX, and it
-        # has no names of its own yet.
+        # Not `import mlxcomm`: it may be what is loading MLX just now, and still be empty.
         from mlxcomm._check_mlx import is_built_for
 
         if is_built_for(sys.modules["mlx.core"].__version__):
             from mlxcomm.backends import install
         else:
             from mlxcomm.other_mlx import install
-    except Exception as error:  # For example, a part of the package is missing: the program runs without.
+    except Exception as error:  # For example a damaged installation: the program runs without mlxcomm.
         print(f"mlxcomm: MLXCOMM_INSTALL={words} does nothing: {error}", file=sys.stderr)
         return
     try:
@@ -80,5 +79,5 @@ _started = []
 
 
 def start():
-    if not _started:  # Python reads a .pth twice where it finds its folder by two names.
+    if not _started:  # Python reads a .pth twice if it finds its folder under two names.
         _started.append(AfterImport("mlx.core", _install))

@@ -1,7 +1,7 @@
-"""python -m mlxcomm firstlight: tries on this machine everything that mlxcomm assumes about Macs, and writes
-what was seen into one file. It imports MLX nowhere: ranks of their own do (gpu.py).
+"""python -m mlxcomm firstlight: checks on this machine everything that mlxcomm assumes about Macs, and writes
+one report. This process never imports MLX: separate ranks do (gpu.py).
 
-    assumptions ─▶ steps ─▶ notes ─▶ the file, without names, and its summary
+    assumptions ─▶ steps ─▶ notes ─▶ the report, without names, and its summary
 """
 
 import argparse
@@ -18,7 +18,7 @@ from .notes import NOT_ASKED, Notes, Pseudonyms, shown
 from .steps import LeftOut, Run
 
 BUDGET_SECONDS = 20 * 60
-# In their order, with the seconds that each may take.
+# In order of execution, with the time limit of each in seconds.
 STEPS = {steps.system: 90, steps.platform: 120, steps.gpu: 180, steps.loopback: 120, steps.rdma: 240,
          steps.neighbour: 60, steps.cable: 120, steps.pull: 240, steps.sleep: 180, steps.power: 30}
 NAMES = ",".join(step.__name__ for step in STEPS)
@@ -36,31 +36,31 @@ def parse(words):
     parser = argparse.ArgumentParser(
         prog="python -m mlxcomm firstlight",
         description="Checks what mlxcomm assumes about Macs, and writes a report.",
-        epilog="It takes 20 minutes at most, changes nothing on the machine, and asks for hands if it needs "
-        "them: to pull a cable and plug it in, to send the machine to sleep. For neighbour and cable run it "
-        "on both Macs at the same time. The file says what is in it; keys, names and addresses are not.")
+        epilog="It takes at most 20 minutes and changes nothing on the machine. It asks you to pull a cable, "
+        "to plug it in, and to put the machine to sleep. The steps neighbour and cable need a run on both "
+        "Macs at the same time. The report contains no keys, names or addresses.")
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", default=time.strftime("mlxcomm-firstlight-%Y%m%d-%H%M%S.json"),
         help="file to write (mlxcomm-firstlight-TIME.json)")
-    add("--steps", metavar="A,B", default=NAMES, help=f"run only these steps, of {NAMES}")
+    add("--steps", metavar="A,B", default=NAMES, help=f"run only these steps ({NAMES})")
     add("--skip", metavar="A,B", default="", help="skip these steps")
-    add("--yes", action="store_true", help="ask nothing, and leave out what needs hands")
+    add("--yes", action="store_true", help="ask nothing, and skip what a person would have to do")
     add("--prompt-command", metavar="COMMAND",
-        help="run this for what a person would be asked: pull, plug or sleep")
+        help="run this instead of asking a person to pull, plug or sleep")
     add("--large", metavar="SIZE", type=size, default="1G", help="size of the largest operation (1G)")
     add("--names", action="store_true", help="keep names and addresses in the report")
-    add("--json", action="store_true", help="for programs: print the report, too")
+    add("--json", action="store_true", help="print the report, too")
     add("--socket", metavar="PATH", help="the daemon's Unix socket")
-    add("--config", metavar="FILE", help="configuration of the daemon, if none runs")
+    add("--config", metavar="FILE", help="the daemon's configuration, if no daemon is running")
     options = parser.parse_args(words)
     for name in f"{options.steps},{options.skip}".strip(",").split(","):
         if name not in NAMES.split(","):
-            parser.error(f'there is no step "{name}"; expected some of {NAMES}')
+            parser.error(f'unknown step "{name}"; expected some of {NAMES}')
     return options
 
 
 def known_names(run, replaces):
-    """Names that would identify the machine or its user."""
+    """Returns the names that would identify the machine or its user."""
     names, host = Pseudonyms(replaces), socket.gethostname()
     if host != "localhost":
         names.know(host.partition(".")[0], "mac")
@@ -71,7 +71,7 @@ def known_names(run, replaces):
             names.know(user.pw_dir, "user", "~")
             names.know(user.pw_name, "user")
     status = {}
-    with contextlib.suppress(Exception):  # Without a daemon: fewer names.
+    with contextlib.suppress(Exception):  # Without a daemon there are fewer names.
         status = run.ask("status")[0]
     for reported, kind in ((lambda: (node["name"] for node in status["nodes"]), "mac"),
                        (lambda: (one["name"] for node in status["nodes"]
@@ -80,22 +80,22 @@ def known_names(run, replaces):
                                  if ":" not in link["peer"]), "mac"),
                        (lambda: (job["name"] for job in status["jobs"]), "job"),
                        (lambda: [status["cluster"]], "cluster")):
-        with contextlib.suppress(Exception):  # One of another shape than expected hides no others.
+        with contextlib.suppress(Exception):  # An unexpected form must not hide the other names.
             for name in reported():
                 names.know(name, kind)
     return names
 
 
 def run_step(run, step, end):
-    """Why it was left out; empty: it was done."""
+    """Returns why the step was skipped; "" if it ran."""
     run.deadline = min(end, time.monotonic() + STEPS[step])
     try:
         if run.left() <= 0:
-            raise LeftOut("the 20 minutes were over")
+            raise LeftOut("the 20 minutes were used up")
         step(run)
     except LeftOut as why:
         return str(why)
-    except Exception as error:  # Whatever a step meets, the others are run and the file is written.
+    except Exception as error:  # A failing step does not stop the others.
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -104,11 +104,11 @@ def carry_out(options):
     os.environ["PATH"] = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', os.defpath)}"
     for program in ("mlxcommctl", "mlxcommd"):
         if not shutil.which(program):
-            raise LeftOut(f"there is no {program} beside {sys.executable}, and none in PATH")
-    try:  # First, because it takes long. Only its maker can read it, and it never replaces another.
+            raise LeftOut(f"{program} is neither beside {sys.executable} nor in PATH")
+    try:  # Before the long run. Only this user can read the file, and it never replaces another.
         file = open(os.open(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
     except FileExistsError:
-        raise LeftOut(f"{options.output} is there already: name another file with -o") from None
+        raise LeftOut(f"{options.output} already exists: name another file with -o") from None
     except OSError as error:
         raise LeftOut(f"cannot write {options.output}: {error.strerror}") from None
     try:
@@ -123,16 +123,16 @@ def carry_out(options):
 
 
 def carry_out_steps(run, options):
-    """The document."""
+    """Runs the steps and returns the report."""
     names = known_names(run, not options.names)
-    print("At most 20 minutes. Nothing is changed on this machine; a step can be left out.", file=sys.stderr)
+    print("At most 20 minutes. Nothing is changed on this machine; steps can be skipped.", file=sys.stderr)
     begin = time.monotonic()
     for number, step in enumerate(STEPS, 1):
         began, name, why = time.monotonic(), step.__name__, NOT_ASKED
         if name in options.steps.split(",") and name not in options.skip.split(","):
             print(f"[{number}/{len(STEPS)}] {name}: {step.__doc__}", file=sys.stderr)
             why = run_step(run, step, begin + BUDGET_SECONDS)
-            print(f"    left out: {shown(why)}" if why else "    done", file=sys.stderr)
+            print(f"    skipped: {shown(why)}" if why else "    done", file=sys.stderr)
         run.notes.file["steps"].append({
             "name": name, "outcome": "left out" if why else "done", "why": why,
             "began_ms": int(1000 * (began - begin)), "took_ms": int(1000 * (time.monotonic() - began))})

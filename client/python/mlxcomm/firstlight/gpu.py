@@ -1,5 +1,5 @@
-"""Operations on MLX's default device, tried on two ranks: `python -m mlxcomm.firstlight.gpu [BYTES]`. Rank 0
-prints a line of JSON for each assumption. The exit code of a rank that crashes is a result, too."""
+"""Checks operations on MLX's default device: `python -m mlxcomm.firstlight.gpu [BYTES]`, on two ranks. Rank 0
+prints a line of JSON for each assumption. A crash is a result, too."""
 
 import json
 import os
@@ -13,26 +13,26 @@ LARGE_BYTES = 1 << 30
 
 
 def judge_sum(world, name, size, size_meant):
-    """A smaller size than intended refutes the assumption if it is wrong, and never confirms it."""
+    """With a size below size_meant, a wrong sum refutes the assumption, but a right one does not confirm
+    it."""
     before = mlxcomm.counters()["operations"]
     mine = mx.full((size // 4,), world.rank() + 1, dtype=mx.float32)
-    total = mx.distributed.all_sum(mine, group=world) * 2  # An operation of the default device on it.
+    total = mx.distributed.all_sum(mine, group=world) * 2  # On the default device.
     wrong = int(mx.sum(total != world.size() * (world.size() + 1)).item())
-    ours = "" if mlxcomm.counters()["operations"] > before else ", and the daemon was not asked"
+    ours = "" if mlxcomm.counters()["operations"] > before else ", and the daemon was not used"
     right = "confirmed" if size >= size_meant else "not tried"
     seen = f"{size} bytes on {mx.default_device()}: {wrong} elements wrong{ours}"
     return name, "refuted" if wrong or ours else right, seen
 
 
 def judge_sharing(world):
-    """Whether a result, which lies in shared memory, enters the next operation without a copy."""
     first = mx.distributed.all_sum(mx.ones((1 << 20,), dtype=mx.float32), group=world)
     mx.eval(first)
     before = mlxcomm.counters()["inputs_in_arena"]
     mx.eval(mx.distributed.all_sum(first, group=world))
     if mlxcomm.counters()["inputs_in_arena"] > before:
-        return "gpu-shares", "confirmed", "a result went on without a copy"
-    return "gpu-shares", "refuted", "a result was copied to go on"
+        return "gpu-shares", "confirmed", "the next operation read a result without a copy"
+    return "gpu-shares", "refuted", "a result was copied for the next operation"
 
 
 def verdicts(world, large_bytes):
@@ -40,7 +40,7 @@ def verdicts(world, large_bytes):
     if sys.platform == "darwin":
         yield "gpu-default", "confirmed" if device.type == mx.DeviceType.gpu else "refuted", str(device)
     else:
-        yield "gpu-default", "not tried", f"{device}; it is taken of macOS alone"
+        yield "gpu-default", "not tried", f"{device}; assumed only on macOS"
     yield judge_sum(world, "gpu-small", 1024, 1024)
     yield judge_sharing(world)
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

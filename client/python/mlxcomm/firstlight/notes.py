@@ -1,23 +1,23 @@
-"""What a run has found, and its file: one JSON object that first says what is in it and what is not.
+"""The results of a run and its report, one JSON object:
 
     format, version   "mlxcomm-firstlight", 1
     about             [text]: for people
-    names_replaced    whether names and addresses are others than the machine's own
-    system            {name: text}: which machine it was, without its name
-    took_ms           of all steps
-    summary           {confirmed, refuted, not_tried}: how many assumptions
-    assumptions       [{id, assumed, source, step, verdict, seen}]: all of them; the verdict is "confirmed",
-                      "refuted" or "not tried", and then `seen` says why
+    names_replaced    whether names and addresses are pseudonyms
+    system            {name: text}: the machine, without its name
+    took_ms           for all steps
+    summary           {confirmed, refuted, not_tried}: counts of assumptions
+    assumptions       [{id, assumed, source, step, verdict, seen}]: the verdict is "confirmed", "refuted" or
+                      "not tried", with the reason in `seen`
     steps             [{name, outcome, why, began_ms, took_ms}]: the outcome is "done" or "left out"
     measurements      [{name, value, unit}]
     interfaces        [{name, hardware, running, thunderbolt, mtu, bridge, has_link_local}]
-    findings          [text]: of doctor; code, object, what was found
+    findings          [text]: doctor's: code, object, what was found
     rdma              {limits: [{name, value, source}], devices: [{name, active, state, gids, trials, held}],
-                      trouble}: as RdmaTrials of proto/mlxcomm/v1/ctl.proto says
-    rails             [{rail, transport, interface}]: on cables before one was pulled
-    events            [{at_us, source, kind, rail, text}]: in order of time; the source is "person",
-                      "interface" or "daemon", the rail may be an interface, or "" for the whole link
-    events_left_out   beyond those that are kept
+                      trouble}: RdmaTrials of proto/mlxcomm/v1/ctl.proto
+    rails             [{rail, transport, interface}]: before a cable was pulled
+    events            [{at_us, source, kind, rail, text}], sorted by time: the source is "person", "interface"
+                      or "daemon"; the rail may be an interface, or "" for the whole link
+    events_left_out   how many events were dropped
 
 tests/firstlight/recording.py checks files against this.
 """
@@ -30,24 +30,24 @@ import re
 from .assumptions import ASSUMPTIONS
 
 CONFIRMED, REFUTED, NOT_TRIED = "confirmed", "refuted", "not tried"
-NOT_ASKED = "not asked for"
+NOT_ASKED = "not requested"
 EVENTS_MAX = TEXT_MAX = 4096
 ABOUT = [
-    "What python -m mlxcomm firstlight has seen on one machine, for the people who write mlxcomm.",
-    "assumptions: each thing that mlxcomm takes of Macs; confirmed, refuted, or not tried and why.",
-    "steps, measurements, interfaces, findings (of doctor), rdma (what each device did), events.",
-    "Not in it: keys, names of machines and users, MAC addresses, anything of your programs or data.",
-    "Names are replaced by mac-1, mac-2, ...; addresses by others of the same kind, alike throughout.",
-    "Look before you share it: this is all there is. tests/firstlight/replay reads it.",
+    "Results of python -m mlxcomm firstlight on one machine, for mlxcomm's developers.",
+    "assumptions: what mlxcomm assumes about Macs; confirmed, refuted, or not tried and why.",
+    "Also: steps, measurements, interfaces, doctor's findings, rdma (results for each device), events.",
+    "Not included: keys, names of machines and users, MAC addresses, your programs and data.",
+    "Names are replaced by mac-1, mac-2, ..., and each address by one of the same kind.",
+    "Read it before you share it. tests/firstlight/replay reads it.",
 ]
-# Texts of these names are always one of a few.
+# The texts of these fields come from a fixed set.
 WORDS = {"format", "about", "id", "assumed", "source", "step", "verdict", "outcome", "kind", "transport"}
-# What has the form of a key: 64 hexadecimal digits, perhaps with something between; base64; the code of
+# Text that looks like a key: 64 hexadecimal digits, perhaps with separators; base64; the code of
 # `mlxcommctl cluster key show`.
 KEY = re.compile(r"(?<![\w+/-])(?:[0-9A-Fa-f]{2}(?:[: -]?[0-9A-Fa-f]{2}){31,}[0-9A-Fa-f]?"
                  r"|[\w+/-]{43}(?:=|(?![\w+/-]))"
                  r"|(?=.{0,68}\d)[A-Za-z0-9]{4}([- ])(?:[A-Za-z0-9]{4}\1){12}[A-Za-z0-9]{4}(?![\w+/-]))")
-# Addresses and what stands for them, before a number; "": it identifies nobody.
+# Networks and the prefix of their pseudonyms; "": such addresses identify nobody.
 KINDS = [(ipaddress.ip_network(network), instead) for network, instead in (
     ("127.0.0.0/8", ""), ("0.0.0.0/16", ""), ("169.254.0.0/16", "169.254.0."), ("10.0.0.0/8", "10.0.0."),
     ("0.0.0.0/0", "192.0.2."), ("ff00::/8", ""), ("::/120", ""), ("fe80::/10", "fe80::"),
@@ -55,20 +55,20 @@ KINDS = [(ipaddress.ip_network(network), instead) for network, instead in (
 
 
 def shown(text):
-    """For a terminal: others choose names, and drivers texts."""
+    """Makes text from other machines and drivers safe for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class Pseudonyms:
-    """Replaces names of machines and users, and addresses: equal ones by equal ones, so that relations still
-    show, and each address by one of its kind, because the kind matters (a GID's most of all)."""
+    """Replaces names and addresses. Equal ones get equal pseudonyms, and an address gets one of the same
+    kind, because the kind matters, above all for a GID."""
 
     def __init__(self, replaces):
         self.replaces = replaces
         self.names, self.addresses, self.count = {}, {}, collections.Counter()
 
     def know(self, name, kind, instead=""):
-        """As a word it becomes "KIND-1", "KIND-2", ..., or `instead`."""
+        """From now on replaces the word `name` by "KIND-1", "KIND-2", ..., or `instead`."""
         if len(name) > 1 and name not in self.names:
             self.count[kind] += not instead
             self.names[name] = instead or f"{kind}-{self.count[kind]}"
@@ -84,7 +84,7 @@ class Pseudonyms:
     def _replace_address(self, match):
         address = match[0]
         while address.endswith((".", ":")) and not address.endswith("::"):
-            address = address[:-1]  # It ends a sentence.
+            address = address[:-1]  # The end of a sentence.
         if 0 <= address.find(".") < address.find(":"):
             address = address[:address.find(":")]  # A port follows.
         return self._address(address) + match[0][len(address):]
@@ -102,7 +102,7 @@ class Pseudonyms:
                 return "::ffff:" + self._address(str(key.ipv4_mapped))
             kind = next(instead for network, instead in KINDS if key in network)
             if kind == "fe80::" and key.packed[11:13] == b"\xff\xfe":
-                kind = "fe80::200:ff:fe00:"  # Made of a MAC address.
+                kind = "fe80::200:ff:fe00:"  # Derived from a MAC address.
         if kind and key not in self.addresses:
             self.count[kind] = min(self.count[kind] + 1, 99)
             self.addresses[key] = f"{kind}{self.count[kind]:{digits}}"
@@ -111,7 +111,7 @@ class Pseudonyms:
 
 class Notes:
     def __init__(self):
-        self.verdicts = {}  # By id: the verdict, and what was seen or why it was not tried.
+        self.verdicts = {}  # By id: the verdict and its reason.
         self.file = {"format": "mlxcomm-firstlight", "version": 1, "about": ABOUT, "names_replaced": True,
                      "system": {}, "took_ms": 0, "summary": {}, "assumptions": [], "steps": [],
                      "measurements": [], "interfaces": [], "findings": [],
@@ -119,7 +119,7 @@ class Notes:
                      "events_left_out": 0}
 
     def put(self, name, verdict, seen):
-        """Of several verdicts on one assumption (one for each device) a refutation stands, else a
+        """Adds a verdict. If an assumption has several (one for each device), a refutation wins, then a
         confirmation."""
         assert name in ASSUMPTIONS, name
         order = (NOT_TRIED, CONFIRMED, REFUTED)
@@ -140,10 +140,10 @@ class Notes:
     def of(self, name):
         step = ASSUMPTIONS[name].step
         whys = [one["why"] for one in self.file["steps"] if one["name"] == step and one["why"]]
-        return self.verdicts.get(name, (NOT_TRIED, *whys, f"step {step} found nothing about it")[:2])
+        return self.verdicts.get(name, (NOT_TRIED, *whys, f"step {step} reported nothing")[:2])
 
     def document(self, names):
-        """The file's text. Each entry of a list has a line of its own, so that people can read it."""
+        """Returns the report as JSON, with one line for each list entry."""
         def filtered(value, name=""):
             if isinstance(value, dict):
                 return {name: filtered(one, name) for name, one in value.items()}
@@ -172,7 +172,7 @@ class Notes:
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def summary(self):
-        """For people. What was not asked for is only counted."""
+        """Returns a text for people. Assumptions whose step was not requested are only counted."""
         rows = {REFUTED: [], CONFIRMED: [], NOT_TRIED: []}
         for name, one in ASSUMPTIONS.items():
             verdict, seen = self.of(name)
@@ -180,5 +180,5 @@ class Notes:
                 rows[verdict].append(f"{verdict:11}{one.assumed}\n{'':11}{shown(seen)}\n")
         others = len(ASSUMPTIONS) - sum(map(len, rows.values()))
         counts = [f"{len(rows[verdict])} {verdict}" for verdict in (CONFIRMED, REFUTED, NOT_TRIED)]
-        left = f"{others} others were not asked for\n" if others else ""
+        left = f"{others} others were not requested\n" if others else ""
         return "".join(map("".join, rows.values())) + ", ".join(counts) + "\n" + left

@@ -1,6 +1,6 @@
-"""The steps of first light; their docstrings are for people. A step notes what it has seen, and raises
-LeftOut where it cannot be done. What another program can do is left to it: mlxcommctl's verbs, mlxcommd's
-trials, the system's own programs. Each has a deadline, so that one that hangs hides no other."""
+"""The steps of firstlight; users see their docstrings. A step records its results, and raises LeftOut if it
+cannot run. Most work is done by other programs (mlxcommctl, mlxcommd's trials, the system's tools), each with
+a deadline."""
 
 import contextlib
 import json
@@ -22,24 +22,23 @@ SYSTEM = {"mlxcommctl": "mlxcommctl --version", "mlxcommd": "mlxcommd --version"
     "processor": "sysctl -n machdep.cpu.brand_string", "memory_bytes": "sysctl -n hw.memsize",
 } if MACOS else {"release": "uname -r", "machine": "uname -m"})}
 BENCH_MAX, OUTPUT_MAX = 128 << 20, 4 << 20
-HANDS_SECONDS = 90  # To do it, and to come back.
+PERSON_SECONDS = 90  # For a person to act and to come back.
 SETTLE_SECONDS = 0.7  # Consequences of an event follow within this.
-# The interface's own event may come after those of the rails: Linux reports a returning carrier once a
-# second, and rails may be back before.
+# The interface's event may follow those of its rails: Linux reports a returning carrier once a second.
 INTERFACE_SECONDS = 5
-# That of deadlines, one that counts the time asleep, and one that does not.
+# The clock of deadlines, one that counts time asleep, and one that does not.
 CLOCKS = [getattr(time, f"CLOCK_{name}", None) for name in (
     ("MONOTONIC_RAW", "MONOTONIC_RAW", "UPTIME_RAW") if MACOS else ("MONOTONIC", "BOOTTIME", "MONOTONIC"))]
 
 
 class LeftOut(Exception):
-    """Why a step, or what is left of it, was not done."""
+    """Why a step, or the rest of it, was skipped."""
 
 
 @contextlib.contextmanager
 def started(words, errors=subprocess.DEVNULL):
-    """The program, and a function for what it has said. In the end it is killed with all that it started, and
-    not waited for: a driver may hold it."""
+    """Starts a program; yields it and a function that returns its output so far. At the end it is killed with
+    its children, and waited for only briefly, because a driver may block it."""
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                                  start_new_session=True, env={**os.environ, "LC_ALL": "C"})
@@ -53,12 +52,12 @@ def started(words, errors=subprocess.DEVNULL):
 
 
 def run_program(words, seconds, errors=subprocess.DEVNULL):
-    with started(words, errors) as (child, said):
-        return subprocess.CompletedProcess(words[:3], child.wait(max(0.001, seconds)), said())
+    with started(words, errors) as (child, output):
+        return subprocess.CompletedProcess(words[:3], child.wait(max(0.001, seconds)), output())
 
 
 def output_of(line):
-    """Of one of the system's programs; nothing where it fails."""
+    """Returns a system program's output; "" if it fails."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = run_program(line.split(), 10)
         done.check_returncode()
@@ -67,7 +66,7 @@ def output_of(line):
 
 
 class Run:
-    """What steps have: the notes, a deadline, the daemon, and hands."""
+    """Gives the steps notes, a deadline, the daemon, and a person."""
 
     def __init__(self, options, notes):
         self.notes, self.large_bytes, self.command = notes, options.large, options.prompt_command
@@ -83,41 +82,41 @@ class Run:
         return max(0, (unix_ns or time.time_ns()) - self.began_ns) // 1000
 
     def ask(self, verb, *words, grace=0):
-        """The objects that this call of mlxcommctl prints as JSON."""
+        """Runs mlxcommctl and returns the JSON objects that it prints."""
         done = run_program(["mlxcommctl", verb, *words, "--json", *self.socket], self.left() + grace)
         try:
             answers = json.loads("[" + done.stdout.replace("}\n{", "},{") + "]")
             if not all(isinstance(one, dict) for one in answers) or (done.returncode and not answers):
                 raise ValueError
         except ValueError:
-            raise LeftOut(f"mlxcommctl {verb} printed no JSON, and ended with {done.returncode}") from None
+            raise LeftOut(f"mlxcommctl {verb} printed no JSON and exited with {done.returncode}") from None
         if answers and "error" in answers[-1]:
             raise LeftOut(answers[-1]["error"]["message"])
         return answers
 
-    def need_hands(self, what):
+    def need_person(self, what):
         if not self.person and not self.command:
-            raise LeftOut(f"nobody to {what}: run it in a terminal, without --yes")
+            raise LeftOut(f"no one can {what}: run it in a terminal, without --yes")
 
-    def ask_hands(self, name, interface, text):
-        """A person is shown the text; a command has done it when this returns."""
+    def ask_person(self, name, interface, text):
+        """Prints the text, or runs --prompt-command and waits for it."""
         if self.person:
-            text = f"\n>>> {text}\n    It is noticed by itself; s and Enter leaves it out."
+            text = f"\n>>> {text}\n    This is detected automatically. To skip it, press s and Enter."
             return print(text, file=sys.stderr)
         words = ["sh", "-c", self.command + ' "$@"', "sh", name, interface]
         with contextlib.suppress(subprocess.SubprocessError):
-            return run_program(words, min(self.left(), HANDS_SECONDS)).check_returncode()
-        raise LeftOut(f'the prompt "{name}" was not carried out')
+            return run_program(words, min(self.left(), PERSON_SECONDS)).check_returncode()
+        raise LeftOut(f'the prompt command for "{name}" failed')
 
-    def wait_for_hands(self, seconds):
+    def wait_for_person(self, seconds):
         if not self.person:
             time.sleep(seconds)
         elif select.select([0], [], [], seconds)[0] and os.read(0, 256)[:1] in (b"", b"s", b"S"):
-            raise LeftOut("left out by hand")
+            raise LeftOut("skipped by the user")
 
 
 def system(run):
-    """what this machine is, and what doctor finds"""
+    """identify this machine, and run doctor"""
     notes = run.notes
     notes.file["system"] = {name: output_of(line).strip() for name, line in SYSTEM.items()}
     notes.file["system"]["kind"] = "macOS" if MACOS else "Linux"
@@ -132,23 +131,23 @@ def system(run):
         notes.judge(any(port["bridge"] for port in ports), "port-bridge",
                     f"{one['name']} is in {one['bridge'] or 'no bridge'}")
     for name in () if ports else ("port-link-local", "port-service", "port-bridge"):
-        notes.leave_out(name, "no Thunderbolt port is seen here")
+        notes.leave_out(name, "this machine has no Thunderbolt port")
     for one in run.ask("doctor", *run.config)[0]["findings"]:
         notes.file["findings"].append(f"{one['code']} {one['object']}: {one['found']}")
 
 
 def platform(run):
-    """what is assumed about the operating system"""
+    """check the operating system"""
     for name in [name for name, one in ASSUMPTIONS.items() if one.step == "platform"]:
-        if run.left() < 1:  # A trial that is cut short would seem to hang.
-            run.notes.leave_out(name, "the step's time was over")
+        if run.left() < 1:  # A trial cut short would look like a hang.
+            run.notes.leave_out(name, "the step ran out of time")
             continue
         try:
             done = run_program(["mlxcommd", "--try-platform", name], min(run.left(), 15))
             if done.returncode == 2:
                 raise LeftOut("this mlxcommd has no trials: install the same release of both")
             done.check_returncode()
-        except subprocess.SubprocessError as error:  # It hung, or crashed.
+        except subprocess.SubprocessError as error:  # It hung or crashed.
             run.notes.judge(False, name, str(error))
             continue
         verdict, seen, *_ = [*done.stdout.split("\n"), ""]
@@ -159,16 +158,16 @@ def platform(run):
 
 
 def gpu(run):
-    """operations through MLX, on its default device"""
+    """run operations on MLX's default device"""
     words = ["mlxcommctl", "launch", "-n", "2", *run.socket, "--", sys.executable, "-m", f"{__package__}.gpu"]
     done = run_program([*words, str(run.large_bytes)], run.left(), errors=subprocess.STDOUT)
     lines = done.stdout.splitlines()
     for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # It is no verdict.
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # Not a verdict.
             one = json.loads(line[line.index("{"):])
             if ASSUMPTIONS[one["assumption"]].step == "gpu":
                 run.notes.put(one["assumption"], one["verdict"], str(one["seen"]))
-    how = f"its processes ended with {done.returncode}: {' '.join(lines[-1:])}"
+    how = f"its processes exited with {done.returncode}: {' '.join(lines[-1:])}"
     if "No module named" in done.stdout:
         raise LeftOut(how)
     for name in ("gpu-small", "gpu-large") if done.returncode else ():
@@ -194,18 +193,18 @@ def read_bench(run, results, what, step):
 
 
 def loopback(run):
-    """two ranks on this machine"""
+    """run two ranks on this machine"""
     read_bench(run, bench(run, "-n", "2")[-1]["results"], "two ranks here", "loopback")
 
 
 def judge_device(device, interfaces, notes):
     name, gids = device["name"], device["gids"]
     own = [one["name"] for one in interfaces if "rdma_" + one["name"] == name]
-    notes.judge(own, "rdma-names", f"{name} is of {own[0] if own else 'no interface'}")
+    notes.judge(own, "rdma-names", f"{name} belongs to {own[0] if own else 'no interface'}")
     if not device["active"]:
         return
     has_ipv4 = any(":" not in gid for gid in gids)
-    notes.judge(has_ipv4, "rdma-gid-ipv4", f"{name}: {', '.join(gids) or 'it has none'}")
+    notes.judge(has_ipv4, "rdma-gid-ipv4", f"{name}: {', '.join(gids) or 'no GIDs'}")
     for gid in gids[:1]:
         notes.judge(gid.startswith("fe80:"), "rdma-gid-first", f"{name}: {gid}")
     for trial in device["trials"]:
@@ -220,30 +219,30 @@ def judge_device(device, interfaces, notes):
 
 
 def rdma(run):
-    """what RDMA devices do, each trial in a process of its own"""
+    """try each RDMA device, with one process for each trial"""
     interfaces = run.notes.file["interfaces"] = run.ask("__trials")[0]["interfaces"]
-    # The last trial may begin at the end of this time.
+    # The last trial may begin just before the end of this time.
     tried = run.ask("__trials", "--rdma", "--for", f"{run.left():.3f}s", *run.config, grace=20)[0]
     run.notes.file["rdma"] = tried
     for device in tried["devices"]:
         judge_device(device, interfaces, run.notes)
     if not tried["devices"]:
-        raise LeftOut(tried["trouble"].split("\n")[0] or "there is no RDMA device")
+        raise LeftOut(tried["trouble"].split("\n")[0] or "no RDMA device found")
     if not any(device["active"] for device in tried["devices"]):
         raise LeftOut("no RDMA device has an active port: no cable, or RDMA is not enabled")
 
 
 def power(run):
-    """whether a Mac can be kept awake"""
+    """keep the Mac awake"""
     if not MACOS:
-        raise LeftOut("it is of macOS alone")
+        raise LeftOut("only on macOS")
     text = output_of("/usr/bin/caffeinate -ims /usr/bin/pmset -g assertions")
     held = re.search(r"^\s*PreventUserIdleSystemSleep\s+1\s*$", text, re.MULTILINE)
     run.notes.judge(held, "power-assertion", f"pmset shows {'the' if held else 'no such'} assertion")
 
 
 def rails_of(link):
-    """Those that are up on a cable, by their names in events."""
+    """Returns a link's rails that are up on a cable, named as in events."""
     rails = [one for one in link["rails"] if one["transport"] != "route" and one["state"] == "up"]
     before = {"tcp": "", "rdma": "rdma "}
     return [{"rail": f"{before[one['transport']]}{one['local_interface']} - {one['remote_interface']}",
@@ -251,16 +250,16 @@ def rails_of(link):
 
 
 def find_cable(run):
-    """This node, by its daemon's account, and its first link that is up over a cable."""
+    """Returns this node's status and its first link that is up over a cable."""
     node = run.ask("status")[0]["nodes"][0]
     for link in node["links"]:
         if link["state"] == "up" and rails_of(link):
             return node, link
-    raise LeftOut("no neighbour: this node has no link over a cable (mlxcommctl doctor says why)")
+    raise LeftOut("no neighbour: this node has no link over a cable (see mlxcommctl doctor)")
 
 
 def neighbour(run):
-    """who is at this machine's cables"""
+    """find the neighbours on this machine's cables"""
     notes, (_, link) = run.notes, find_cable(run)
     rails = notes.file["rails"] = rails_of(link)
     if any(rail["origin"] == "discovered" for rail in link["rails"]):
@@ -281,20 +280,20 @@ def neighbour(run):
 
 
 def cable(run):
-    """ranks on both machines"""
+    """run ranks on both machines"""
     node, link = find_cable(run)
     both = sorted((node["name"], link["peer"]))
     rank = both.index(node["name"])
     if run.person:
-        print(f"    Run it on {shown(link['peer'])} as well, now: it waits two minutes.", file=sys.stderr)
+        print(f"    Start it on {shown(link['peer'])} as well, within two minutes.", file=sys.stderr)
     try:
         answers = bench(run, "--rank", str(rank), "--size", "2", "--job", "-".join(["firstlight", *both]))
     except subprocess.TimeoutExpired:
-        raise LeftOut(f"firstlight does not run on {link['peer']} at the same time") from None
+        raise LeftOut(f"firstlight is not running on {link['peer']} at the same time") from None
     if rank == 0:
         read_bench(run, answers[-1]["results"], "over the cable", "cable")
     else:
-        run.notes.judge(True, "cable-values", "as its first rank says, whose file has the figures")
+        run.notes.judge(True, "cable-values", "reported by rank 0, whose file has the figures")
 
 
 def event(at_us, source, kind, rail="", text=""):
@@ -302,7 +301,7 @@ def event(at_us, source, kind, rail="", text=""):
 
 
 def first(events, kind):
-    """When that happened first, by rail."""
+    """Returns when that first happened, by rail."""
     return {one["rail"]: one["at_us"] for one in reversed(events) if one["kind"] == kind}
 
 
@@ -319,14 +318,14 @@ class Cable:
         self.rails = [one["rail"] for one in rails if one["interface"] == self.interface]
 
     def listen(self):
-        """What the system and the daemon have told of it so far, in order of time."""
+        """Collects the events of the system and the daemon since the start, sorted by time."""
         run, reported = self.run, []
         for line in self.watch().split("\n")[:-1]:
             unix_ns, what, name = line.split("\t")
             if what != "ready":
                 reported.append(event(run.us(int(unix_ns)), "interface", f"interface_{what}", name))
         for one in run.ask("events", "-n", "1024"):
-            rail = re.match(r"rail (.*?) is ", one["text"])  # None: of a circuit, which is not on the cable.
+            rail = re.match(r"rail (.*?) is ", one["text"])  # None for a route, which has no cable here.
             if one["object"] in (f"link to {self.peer}", f"node {self.peer}") and one["kind"] in (
                     ("rail_up", "rail_down") if rail else ("link_waits", "node_up", "node_lost")):
                 rail = rail[1] if rail else ""
@@ -335,9 +334,11 @@ class Cable:
         self.reported = [one for one in reported if one["at_us"] >= self.began_us]
 
     def await_last(self, kind, rails, seconds, since_us=None):
-        """Whether that is the last that is told of each, within this time. (An earlier one does not count: a
-        rail may be back before anybody was asked to plug it in.) Or that it was told since then at all: a
-        rail between two ports of one machine is back at once, though the cable is out."""
+        """Waits until `kind` is the last event of each rail, and returns whether it happened in time. An
+        event
+        at or after since_us counts even if others follow: a rail between two ports of one machine comes back
+            at
+        once, although the cable is out."""
         until = time.monotonic() + seconds
         while True:
             self.listen()
@@ -348,21 +349,21 @@ class Cable:
                 return True
             if time.monotonic() > until:
                 return False
-            self.run.wait_for_hands(0.1)
+            self.run.wait_for_person(0.1)
 
     def do(self, name, text, of_rails, of_interface):
-        """The events that followed, and when it was done."""
+        """Asks for an action; returns the events that followed, and the time of the action."""
         run, at_us = self.run, self.run.us()
-        run.ask_hands(name, self.interface, text)
+        run.ask_person(name, self.interface, text)
         since_us = at_us if name == "pull" else None
-        if not self.await_last(of_rails, self.rails, min(run.left(), HANDS_SECONDS), since_us):
-            raise LeftOut(f"not all rails of the cable had a {of_rails} in time")
-        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it has any events.
+        if not self.await_last(of_rails, self.rails, min(run.left(), PERSON_SECONDS), since_us):
+            raise LeftOut(f"not all rails of the cable reported {of_rails} in time")
+        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it has any.
         time.sleep(SETTLE_SECONDS)
         self.listen()
         events = [one for one in self.reported if one["at_us"] >= at_us]
-        how = "as noticed" if run.person else ""
-        at_us = events[0]["at_us"] - 1 if run.person and events else at_us  # A person is asked long before.
+        how = "as detected" if run.person else ""
+        at_us = events[0]["at_us"] - 1 if run.person and events else at_us  # People take their time.
         run.notes.file["events"].append(event(at_us, "person", name, self.interface, how))
         return events, at_us
 
@@ -370,13 +371,13 @@ class Cable:
         judge, seen = self.run.notes.judge, first(events, "interface_down").get(self.interface)
         down = max(first(events, "rail_down").get(rail, 0) for rail in self.rails)
         if seen is None:
-            judge(False, "pull-seen", f"the interface watch told nothing of {self.interface}")
+            judge(False, "pull-seen", f"the interface watch reported nothing about {self.interface}")
         else:
             after = max(0, down - seen) / 1000
             self.run.notes.measure("rails down after the interface", after, "ms")
             judge(after <= 1000, "pull-rails", f"{after:.0f} ms")
             judge(seen <= down + 1_000_000, "pull-seen",
-                  f"{self.interface} was told {after:.0f} ms before the last of its rails was down")
+                  f"{self.interface} was reported {after:.0f} ms before the last of its rails was down")
         self.judge_daemon(pid)
 
     def judge_daemon(self, pid):
@@ -396,25 +397,25 @@ class Cable:
 
 
 def pull(run):
-    """a cable is pulled, and plugged in again"""
+    """pull a cable, and plug it in again"""
     node, link = find_cable(run)
-    run.need_hands("pull a cable")
+    run.need_person("pull a cable")
     with started(["mlxcommd", "--try-platform", "watch"]) as (watching, watch):
         while "ready" not in watch():
             if watching.poll() is not None or run.left() < 0:
-                raise LeftOut("the system does not tell of its interfaces")
+                raise LeftOut("the system does not report changes of interfaces")
             time.sleep(0.05)
         one = Cable(run, link, watch)
         before = addresses_of(one.interface)
         try:
             ask = f"Pull the cable on {one.interface}, which goes to {shown(one.peer)}."
             try:
-                events, _ = one.do("pull", f"{ask} (If it asks there too, once is enough.)", "rail_down",
+                events, _ = one.do("pull", f"{ask} (If both Macs ask, pull it once.)", "rail_down",
                                    "interface_down")
             except LeftOut:
-                one.judge_daemon(node["pid"])  # It may have ended with the cable.
-                with contextlib.suppress(LeftOut):  # It may be out all the same.
-                    run.ask_hands("plug", one.interface, "Plug it in again.")
+                one.judge_daemon(node["pid"])  # It may have crashed with the cable.
+                with contextlib.suppress(LeftOut):  # The cable may be out anyway.
+                    run.ask_person("plug", one.interface, "Plug it in again.")
                 raise
             one.judge_pull(events, node["pid"])
             try:
@@ -426,7 +427,7 @@ def pull(run):
 
 
 def why_no_rails(run, seconds):
-    """Empty: there are some within this time."""
+    """Returns "" as soon as rails are up, or why none are up in time."""
     until = time.monotonic() + min(seconds, run.left())
     while True:
         try:
@@ -438,18 +439,18 @@ def why_no_rails(run, seconds):
 
 
 def sleep(run):
-    """the machine sleeps, and wakes"""
+    """let the machine sleep, and wake it"""
     def passed():
-        """Seconds by each of CLOCKS, and how many of them the machine slept."""
+        """Returns seconds by the first two of CLOCKS, and the seconds asleep."""
         steady, counting, other = (time.clock_gettime(clock) - then for clock, then in zip(CLOCKS, since))
         return steady, counting, counting - other
 
-    run.need_hands("send it to sleep")
+    run.need_person("put it to sleep")
     since = [time.clock_gettime(clock) for clock in CLOCKS]
     had_none = why_no_rails(run, 0)
-    run.ask_hands("sleep", "", "Send this Mac to sleep (Apple menu), and wake it half a minute later.")
+    run.ask_person("sleep", "", "Put this Mac to sleep (Apple menu), and wake it half a minute later.")
     while run.person and passed()[2] < 2 and run.left() > 1:
-        run.wait_for_hands(0.2)
+        run.wait_for_person(0.2)
     steady, counting, slept = passed()
     if slept < 2:
         raise LeftOut("the machine did not sleep")
@@ -457,8 +458,8 @@ def sleep(run):
     run.notes.file["events"] += [event(now_us - int(slept * 1e6), "person", "sleep"),
                                  event(now_us, "person", "wake")]
     run.notes.judge(abs(counting - steady) < 1, "sleep-clock",
-                    f"asleep for {slept:.0f} s of {counting:.1f} s, of which it counted {steady:.1f}")
+                    f"asleep for {slept:.0f} s of {counting:.1f} s, of which the clock counted {steady:.1f}")
     if had_none:
         return run.notes.leave_out("sleep-rails", "no neighbour")
     why = why_no_rails(run, 30)
-    return run.notes.judge(not why, "sleep-rails", why or "they are up")
+    return run.notes.judge(not why, "sleep-rails", why or "the rails are up")

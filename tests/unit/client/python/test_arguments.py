@@ -109,7 +109,7 @@ def test_many_arrays_come_back_in_their_own_class(alone):
      "TypeError: x: expected an mx.array, or a list or tuple of them, got 1.0 (float)"),
     (lambda: mlxcomm.all_reduce([X, [X]]), "TypeError: x[1]: expected an mx.array, got list"),
     (lambda: mlxcomm.all_reduce(X, group="train"),
-     "TypeError: group: expected a group of mlxcomm.init() or split off it, got 'train' (str)"),
+     "TypeError: group: expected a group from mlxcomm.init() or split(), got 'train' (str)"),
     (lambda: mlxcomm.all_reduce(X, timeout="3"),
      "TypeError: timeout: expected seconds, more than 0, got '3' (str)"),
     (lambda: mlxcomm.all_reduce(X, timeout=-1), "ValueError: timeout: expected seconds, more than 0, got -1"),

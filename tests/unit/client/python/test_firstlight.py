@@ -48,7 +48,7 @@ def test_what_was_not_asked_for_is_counted_and_not_listed():
     assert notes.of("pull-seen") == ("not tried", "nobody to pull")
     found = notes.summary()
     assert "\x1b" not in found and NOT_ASKED not in found.splitlines()[1]
-    assert found.endswith("1 confirmed, 0 refuted, 33 not tried\n21 others were not asked for\n")
+    assert found.endswith("1 confirmed, 0 refuted, 33 not tried\n21 others were not requested\n")
 
 
 def test_what_is_kept_has_bounds_and_an_order():
