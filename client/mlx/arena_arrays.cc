@@ -8,11 +8,11 @@ namespace mlxcomm::graph {
 namespace {
 
 #if defined(__APPLE__)
-// Metal wraps whole pages, so elements begin with the range.
+// Metal wraps whole pages, so the elements begin where the range does.
 constexpr std::size_t kHeaderBytes = 0;
 #else
-// MLX's CPU allocator keeps the buffer's size in the eight bytes before its data; 64
-// keep the elements aligned for SIMD.
+// MLX's CPU allocator keeps the buffer's size in the 8 bytes before its data; 64 keep the elements
+// SIMD-aligned.
 constexpr std::size_t kHeaderBytes = 64;
 #endif
 

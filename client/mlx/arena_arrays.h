@@ -1,7 +1,7 @@
-// Arrays whose memory is in the arena: the daemon writes the result into the array, without a copy.
+// Arrays in the arena: the daemon writes the result into the array, without a copy.
 //
-// Owner: the array; its deleter frees the range, which the library keeps until no operation uses
-// it. Thread: any. Memory: the arena's.
+// Owner: the array; its deleter frees the range, which the library keeps until no operation uses it. Thread:
+// any.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace mlxcomm::graph {
 
-// A connection that arrays may outlive: the last of them closes it, unless the process has ended.
+// A connection shared with the arrays in its arena; the last owner closes it, unless the process has ended.
 struct Connected {
   explicit Connected(mlxcomm_connection* opened) : connection(opened) {}
   ~Connected() {
@@ -28,13 +28,10 @@ struct Connected {
   mlxcomm_connection* connection;
 };
 
-// MLX's buffer over memory that it has not allocated, where its allocator accepts all of that; its
-// release() ends the buffer, which the memory outlives. Metal wants whole pages, from the first byte
-// of one.
-//
-// Metal may decline in two ways: no buffer, and in virtual machines a buffer that is shorter than
-// the memory, down to no byte at all. Both count as declined here, and ptr() is null then, because
-// the contents pointer of a shorter one is null.
+// Wraps memory in an MLX buffer; release() ends the buffer, not the memory. Metal needs whole pages. ptr() is
+// null
+// if the allocator declines: Metal returns no buffer, or in virtual machines one that is shorter than the
+// memory.
 inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator& allocator,
                                                  void* data, std::size_t bytes) {
   using mlx::core::allocator::Buffer;
@@ -55,16 +52,15 @@ class ArenaRange {
   ~ArenaRange();
 
   bool is_empty() const { return range_ == nullptr; }
-  // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
+  // The elements; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
-  // MLX's view of the range, which holds the range until the last array has gone. None where MLX
-  // does not accept this memory.
+  // Wraps the range for MLX; the wrapper owns the range. nullopt if MLX does not accept this memory.
   static std::optional<GivenData> AsData(const std::shared_ptr<ArenaRange>& range,
                                          std::uint64_t bytes);
 
-  // Room for `bytes` of elements; throws OperationError when the arena is full.
+  // Allocates `bytes` for elements; throws OperationError if the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
-  // Empty where there is no room.
+  // Returns an empty range if the arena is full.
   static ArenaRange AllocateIfRoom(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
 
  private:

@@ -18,10 +18,10 @@ thread_local bool t_numbered = true;
 struct Table {
   std::mutex mutex;
   std::vector<std::shared_ptr<CheckedCall>> calls{kCallsKept};
-  std::size_t built = 0;  // The oldest call gives its place to the newest.
+  std::size_t built = 0;  // The newest call replaces the oldest.
 };
 Table& GetTable() {
-  static Table* const table = new Table;  // Stream threads may outlive the end of main.
+  static Table* const table = new Table;  // Never destroyed: stream threads may outlive main.
   return *table;
 }
 
@@ -49,7 +49,7 @@ std::string Ordinal(std::uint64_t number) {
 }
 
 const CheckedCall* Find(const Table& table, std::uint32_t word) {
-  for (std::size_t i = 0; i < kCallsKept; ++i) {  // The newest first.
+  for (std::size_t i = 0; i < kCallsKept; ++i) {  // Newest first.
     const auto& call = table.calls[(table.built + kCallsKept - 1 - i) % kCallsKept];
     if (call != nullptr && call->word == word) return call.get();
   }
@@ -96,7 +96,7 @@ std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& g
     call->number = from->number;
     call->transformations = from->transformations + 1;
   } else if (t_numbered) {
-    if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks alike.
+    if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks at the same call.
     call->number = ++numbers.built[call->site->counter];
   }
   call->word = WordOf(*call, group);
@@ -115,7 +115,7 @@ std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
     const auto word = static_cast<std::uint32_t>(std::strtoul(digits.c_str(), nullptr, 16));
     const std::string rank = "rank " + std::to_string(own_rank);
     const CheckedCall* const found = Find(table, word);
-    std::string text = found == nullptr ? "a call that " + rank + " has not built" : found->Text();
+    std::string text = found == nullptr ? "a call that " + rank + " has not made" : found->Text();
     if (found != nullptr && !found->evaluated) text += ", which " + rank + " never evaluated";
     message.replace(at + 1, sizeof kBefore - 2 + kDigits, text);
   }

@@ -14,7 +14,8 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Zeros for a rank that takes part in an adjoint and contributes nothing: known only after it.
+// Returns zeros that depend on `operation`, for a rank that contributes nothing to an adjoint but must run
+// it.
 mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
   return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
 }
@@ -34,7 +35,7 @@ mx::Shape Inserted(const mx::Shape& shape, std::size_t at, int length) {
   return wider;
 }
 
-[[noreturn]] void None(const char* what, const Operation& operation) {
+[[noreturn]] void ThrowMissing(const char* what, const Operation& operation) {
   std::string name = OperationKindName(operation.kind);
   if (Reduces(operation.kind)) name += std::string("(op=\"") + NameOf(operation.op) + "\")";
   throw std::invalid_argument("[mlxcomm] " + name + " has no " + what);
@@ -66,30 +67,26 @@ void CollectivePrimitive::eval_cpu(const std::vector<array>& inputs, std::vector
 
 void CollectivePrimitive::eval_gpu(const std::vector<array>&, std::vector<array>&) {
   throw std::runtime_error(std::string("[mlxcomm] ") + name() +
-                           ": communication runs on a CPU stream: pass one, or none");
+                           ": communication needs a CPU stream: pass one, or none");
 }
 
 std::vector<mx::Shape> CollectivePrimitive::output_shapes(const std::vector<array>& inputs) {
   if (operation_.kind == OperationKind::kReceive || operation_.kind == OperationKind::kScatter) {
     throw std::invalid_argument(std::string("[mlxcomm] ") + name() +
-                                ": its shape does not follow from an input, so it cannot be "
-                                "compiled with shapeless=True");
+                                ": cannot be compiled with shapeless=True, because its shape does "
+                                "not follow from its input");
   }
   return {ResultShape(*joined_, operation_, inputs.at(0).shape())};
 }
 
-// Gradients of the operations, and their vectorization.
-//
-// all_reduce and all_gather follow MLX's convention (a loss that each rank computes from the result
-// counts once, not once for each rank); the others are linear maps over all ranks, and their
-// gradient is the adjoint map, itself an operation that every rank must evaluate.
-//
-// An adjoint comes after its operation on every rank, even where its value does not need that: else
-// one rank might do first what another does second.
+// Gradients. all_reduce and all_gather follow MLX's convention: a loss that each rank computes from the
+// result counts once. The others are linear maps over all ranks, and their gradient is the adjoint map, an
+// operation that every rank must evaluate. It depends on its operation on every rank, so that all ranks run
+// both in the same order.
 
 mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& cotangent,
                                               const array& output) {
-  // The operation's linear part, from a result's place to every input's.
+  // The adjoint of the linear part: from the ranks that have a result to all that have an input.
   const auto spread = [this](const array& value, const array& before) {
     const Call call = CallAfter(before);
     if (IsToRoot(operation_.kind)) {
@@ -112,7 +109,7 @@ mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& 
       const array all = spread(cotangent, result);
       return mx::where(mx::equal(primal, result), all, mx::zeros_like(all));
     }
-    default: None("gradient", operation_);
+    default: ThrowMissing("gradient", operation_);
   }
 }
 
@@ -159,7 +156,7 @@ mx::array CollectivePrimitive::GradientOf(const array& x, const array& cotangent
                      call));
     default: break;
   }
-  None("gradient", operation_);
+  ThrowMissing("gradient", operation_);
 }
 
 std::vector<mx::array> CollectivePrimitive::vjp(const std::vector<array>& primals,
@@ -178,7 +175,6 @@ mx::array CollectivePrimitive::ApplyTo(const array& x, const Call& call) {
   if (operation_.kind == OperationKind::kReceive) {
     return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
   }
-  // On ranks other than the root, x has no meaning.
   if (operation_.kind == OperationKind::kScatter) {
     return ScatterTo(operation_.shape, x, operation_.root, call);
   }
@@ -192,22 +188,22 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
                                                 const std::vector<int>& argnums) {
   const bool linear = operation_.op == MLXCOMM_SUM || operation_.op == MLXCOMM_MEAN;
   const bool point_to_point = IsPointToPoint(operation_.kind);
-  // A tangent that is sent would be mistaken for the next message.
-  if (!linear || point_to_point) None("forward-mode derivative (jvp)", operation_);
-  // Where only the array before it changes, this rank's part of the tangent is zero.
+  // The receiver would take a sent tangent for the next message.
+  if (!linear || point_to_point) ThrowMissing("forward-mode derivative (jvp)", operation_);
+  // If only `after` has a tangent, this rank's tangent is zero.
   const array tangent = argnums.at(0) == 0 ? tangents.at(0) : mx::zeros_like(primals[0]);
   return {ApplyTo(tangent, CallAfter(std::nullopt))};
 }
 
-// For element-wise kinds, the whole batch is one operation: its axis in front on every rank, so
-// that ranks may map over different ones.
+// Element-wise kinds run the batch as one operation with its axis in front, so ranks may map over different
+// axes.
 mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
   if (operation_.kind != OperationKind::kReceive) return ApplyTo(x, call);
   return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root, operation_.tag,
                  x, call);
 }
 
-// Where the leading axis has a meaning, the batch's axis goes behind it and makes rows wider.
+// If the leading axis counts rows, the batch axis goes behind it, which makes rows wider.
 mx::array CollectivePrimitive::VmappedOverRows(const array& x, const Call& call) {
   if (operation_.kind != OperationKind::kScatter) return ApplyTo(x, call);
   return ScatterTo(Inserted(operation_.shape, operation_.shape.empty() ? 0 : 1, x.shape(1)), x,
@@ -219,7 +215,7 @@ std::pair<std::vector<mx::array>, std::vector<int>> CollectivePrimitive::vmap(
   const array& x = inputs.at(0);
   const int axis = axes.at(0);
   const Call call = CallAfter(inputs.size() > 1 ? std::optional(inputs[1]) : std::nullopt);
-  if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only the array before it is a batch.
+  if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only `after` is a batch.
   const bool has_rows = HasBlocks(operation_.kind) || HasCounts(operation_.kind);
   if (!has_rows) return {{VmappedOverFront(mx::moveaxis(x, axis, 0), call)}, {0}};
   // A batch of scalars is one row.

@@ -1,8 +1,8 @@
-// An operation as a node of MLX's graph: it runs when it is evaluated. Its inputs are the array
-// that it reads, and perhaps one more that only has to be evaluated before.
+// An operation as a node of MLX's graph. Its inputs are the array that it reads, and optionally one that is
+// only evaluated first.
 //
-// Owner: the arrays that depend on it. Thread: built and transformed on the caller's,
-// evaluated by MLX. Memory: outputs lie in the arena.
+// Owner: the arrays that depend on it. Thread: built and transformed on the caller's, evaluated by MLX.
+// Memory: outputs are in the arena.
 #pragma once
 
 #include <memory>
@@ -39,12 +39,11 @@ class CollectivePrimitive final : public mlx::core::Primitive {
                                                        const std::vector<int>& axes) override;
   std::vector<mlx::core::Shape> output_shapes(const std::vector<array>& inputs) override;
   const char* name() const override { return OperationKindName(operation_.kind); }
-  // Never: mx.compile would merge two equal operations into one, on the ranks where they are equal.
-  // The others would wait for the second.
+  // mx.compile would merge equal operations on some ranks, and the other ranks would wait for the second one.
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
-  // This operation's group, stream and timeout, for an operation that follows from it.
+  // The call for an operation derived from this one.
   Call CallAfter(std::optional<array> before) {
     return {joined_, stream(), operation_.timeout_ns, std::move(before), operation_.checked};
   }
@@ -56,7 +55,7 @@ class CollectivePrimitive final : public mlx::core::Primitive {
 
   std::shared_ptr<JoinedGroup> joined_;
   Operation operation_;
-  mlx::core::Dtype type_;  // Of the result.
+  mlx::core::Dtype type_;  // The result's.
 };
 
 }  // namespace mlxcomm::graph

@@ -28,10 +28,9 @@ std::string Written(const mx::Shape& shape) {
   return text.str();
 }
 
-// The leading axis must consist of as many blocks as there are ranks.
 void CheckBlocks(const mx::Shape& shape, std::uint32_t size) {
   if (shape.empty() || shape[0] % static_cast<int>(size) != 0) {
-    Invalid("x", "a leading axis that " + std::to_string(size) + " ranks divide",
+    Invalid("x", "a leading axis divisible by " + std::to_string(size) + " ranks",
             "shape " + Written(shape));
   }
 }
@@ -45,7 +44,7 @@ void CheckRows(const char* argument, const std::vector<std::uint64_t>& rows, con
   for (const std::uint64_t count : rows) {
     total += count;
     if (count > INT32_MAX || total > INT32_MAX) {
-      Invalid(argument, "counts of rows, together below 2^31", std::to_string(total));
+      Invalid(argument, "counts of rows with a sum below 2^31", std::to_string(total));
     }
   }
 }
@@ -56,7 +55,7 @@ int Total(const std::vector<std::uint64_t>& rows) {
 
 mx::Shape WithRows(mx::Shape shape, std::int64_t rows) {
   if (rows > INT32_MAX) {
-    Invalid("x", "a result of fewer than 2^31 rows, as MLX has them", std::to_string(rows));
+    Invalid("x", "a result of fewer than 2^31 rows, MLX's limit", std::to_string(rows));
   }
   if (shape.empty()) return mx::Shape{static_cast<int>(rows)};
   shape[0] = static_cast<int>(rows);
@@ -67,7 +66,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid("stream", "a CPU stream, on which communication runs", "one of a GPU");
+    Invalid("stream", "a CPU stream, on which communication runs", "a GPU stream");
   }
   operation.timeout_ns = call.timeout_ns;
   if (ChecksCalls()) {
@@ -90,7 +89,7 @@ void CheckPeer(const Operation& operation, const Call& call) {
   if (!wrong.empty()) throw std::invalid_argument(wrong);
 }
 
-// The rows that are sent: as many as the table says, which all ranks know or only this one.
+// Checks the tables of counts against the rows of x.
 void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call& call) {
   const std::vector<std::uint64_t>& sent = operation.send_rows;
   const std::vector<std::uint64_t>& received = operation.receive_rows;
@@ -103,12 +102,12 @@ void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call&
   const int rows = both ? Total(sent) : static_cast<int>(mine);
   if (rows != shape[0]) {
     Invalid(both ? "send_counts" : "counts" + at,
-            std::to_string(shape[0]) + (both ? " in all, the rows of x" : ", the rows of x"),
+            std::to_string(shape[0]) + (both ? " in total, the rows of x" : ", the rows of x"),
             std::to_string(rows));
   }
   if (both && mine != received[call.rank()]) {
     Invalid("receive_counts" + at,
-            std::to_string(mine) + " as in send_counts" + at + ", what this rank keeps",
+            std::to_string(mine) + " as in send_counts" + at + " (the rows that this rank keeps)",
             std::to_string(received[call.rank()]));
   }
 }
@@ -130,7 +129,7 @@ mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
   const std::int64_t leading = input.empty() ? 1 : input[0];
   const bool divides = row.input.extent == Extent::kBlocks;
   if (divides) CheckBlocks(input, group.size());
-  // Ranks that get nothing have no rows; after a reduce they have zeros.
+  // Ranks without a result have no rows; after a reduce they have zeros.
   const auto rows = [&](std::int64_t number) {
     return WithRows(input, operation.Writes(group.rank()) ? number : 0);
   };
@@ -200,7 +199,7 @@ mx::array Receive(const mx::Shape& shape, mx::Dtype type, std::uint32_t source, 
                   const std::optional<mx::array>& after, const Call& call) {
   const Operation operation{
       .kind = OperationKind::kReceive, .root = source, .tag = tag, .shape = shape};
-  std::uint64_t elements = 1;  // Or kElementsMax + 1, for more than that.
+  std::uint64_t elements = 1;  // Capped at kElementsMax + 1.
   for (const int length : shape) {
     if (length < 0) Invalid("shape", "lengths of 0 or more", Written(shape));
     const auto times = static_cast<std::uint64_t>(length);

@@ -19,7 +19,6 @@ namespace mx = mlx::core;
 
 std::atomic<void (*)(const std::function<void()>&)> around_waits{nullptr};
 
-// A wait inside a call of MLX.
 void Wait(const std::function<void()>& wait) {
   if (auto* const around = around_waits.load(); around != nullptr) {
     around(wait);
@@ -117,13 +116,13 @@ void DaemonGroup::recv(array& output, int source, Stream stream) {
 mx::Stream AloneGroup::communication_stream(mx::StreamOrDevice s) { return mx::to_stream(s); }
 
 void AloneGroup::Refuse() {
-  throw std::runtime_error("[mlxcomm] communication with oneself in a group of one rank");
+  throw std::runtime_error("[mlxcomm] cannot communicate in a group of one rank");
 }
 
 mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
                      const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,
                      mlxcomm_error& error) {
-  CopyingIsAskedFor();
+  CopiesResults();
   const client::UnderWay under_way;
   mlxcomm_connect_options connecting;
   mlxcomm_connect_options_init(&connecting);

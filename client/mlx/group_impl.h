@@ -1,8 +1,8 @@
-// MLX's GroupImpl over an mlxcomm group: what mx.distributed calls. operation_task.h carries the
-// operations out; MLX's own primitives provide shapes and gradients.
+// MLX's GroupImpl over an mlxcomm group: what mx.distributed calls. operation_task.h runs the operations;
+// MLX's own primitives provide shapes and gradients.
 //
-// Owner: mx.distributed.Group and the primitives of MLX. Thread: MLX's; split on the caller's.
-// Memory: the arena's.
+// Owner: mx.distributed.Group and MLX's primitives. Thread: MLX's; split on the caller's. Memory: the
+// arena's.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace mlxcomm::graph {
 
-// `around` is called with every wait inside a call of MLX (Group::split), on the waiting thread,
-// and must run it: for a language such as Python, which releases its lock meanwhile.
+// `around` must run each wait inside a call of MLX (Group::split) that it is given; Python releases the GIL
+// meanwhile.
 void SetAroundWaits(void (*around)(const std::function<void()>& wait));
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
@@ -33,7 +33,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
 
   // These block.
   mlxcomm_code Barrier(std::uint64_t timeout_ns, mlxcomm_error& error);
-  // `part` is null for a rank that takes no part.
+  // `part` is null if this rank does not take part.
   mlxcomm_code Split(std::int32_t color, std::int32_t key, const char* name,
                      std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& part,
                      mlxcomm_error& error);
@@ -43,8 +43,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
   int rank() override { return static_cast<int>(joined_->rank()); }
   int size() override { return static_cast<int>(joined_->size()); }
-  // MLX knows no group without the calling rank: with a negative color the rank gets one of its
-  // own.
+  // With a negative color the rank gets a group of its own, because MLX has no "no group".
   std::shared_ptr<GroupImpl> split(int color, int key) override;
   void all_sum(const array& input, array& output, Stream stream) override;
   void all_gather(const array& input, array& output, Stream stream) override;
@@ -58,8 +57,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   std::shared_ptr<JoinedGroup> joined_;
 };
 
-// A group of one: what MLX uses without a launcher. MLX calls no operation on it: they are the
-// identity there.
+// A group of one rank, as MLX uses without a launcher. MLX does not call operations on it.
 class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
   using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.
@@ -81,14 +79,14 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
 };
 
 struct JoinOptions {
-  std::string socket = {};        // Empty: mlxcomm_connect finds it.
-  std::uint64_t timeout_ns = 0;   // To wait for the other ranks; 0: the daemon's.
+  std::string socket = {};        // Empty: mlxcomm_connect's default.
+  std::uint64_t timeout_ns = 0;   // For the other ranks to join; 0: the daemon's default.
   std::uint64_t arena_bytes = 0;  // 0: as much as the daemon allows.
 };
 
-// Connects to this machine's daemon, and waits until all of the job's ranks are there, without a
-// lock. Ctrl-C ends the wait with CANCELLED, where the program handles it. Throws std::invalid_argument
-// at once where MLXCOMM_RESULTS has a wrong value.
+// Connects to this machine's daemon and waits until all ranks have joined; holds no lock. If the program
+// handles Ctrl-C, it ends the wait with CANCELLED. Throws std::invalid_argument if MLXCOMM_RESULTS is
+// invalid.
 mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
                      const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,
                      mlxcomm_error& error);

@@ -1,9 +1,7 @@
-// A group that this process is a rank of, closed in an orderly way when its last user goes, or at
-// the end of the process (process_end.h).
+// A group that this process has joined, closed with its last owner or when the process exits (process_end.h).
+// It keeps its parent alive, because mlxcomm.h requires that parts are closed first.
 //
-// Owner: mx.distributed.Group, primitives and the tasks under way, together. Thread: any. Memory:
-// the handle. A part of a group holds the whole, because mlxcomm.h wants parts closed before the
-// world.
+// Owner: mx.distributed.Group, primitives and running tasks, together. Thread: any. Memory: the handle.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What differs between the releases of MLX that this is built for (client/python/mlx_release.py), by
-// what their headers declare. Each part can go with the last release that needs it.
+// Hides the differences between the supported releases of MLX (client/python/mlx_release.py), detected by
+// what their headers declare.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace mlxcomm::graph {
 
-// A buffer of MLX's, and what ends it. From 0.32.4 on MLX takes both as one object.
+// An MLX buffer and its deleter. From 0.32.4 on MLX takes both as one object.
 struct GivenData {
   mlx::core::allocator::Buffer buffer;
   std::function<void(mlx::core::allocator::Buffer)> end;
@@ -40,7 +40,7 @@ Array ArrayOf(GivenData data, mlx::core::Shape shape, mlx::core::Dtype type) {
   }
 }
 
-// Whether the evaluation throws what a stream's task has thrown: from 0.32.1 on. Before, the process ends.
+// From 0.32.1 on the evaluation rethrows what a stream's task threw; before that, the process terminates.
 template <typename Event = mlx::core::Event>
 concept ThrowsWhatTasksThrow = requires(Event event) { event.check_error(); };
 

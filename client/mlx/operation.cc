@@ -54,7 +54,7 @@ mlxcomm_data_type DataTypeOf(mx::Dtype type) {
     case mx::Dtype::Val::bfloat16: return MLXCOMM_BFLOAT16;
     case mx::Dtype::Val::complex64: return MLXCOMM_COMPLEX64;
   }
-  throw std::invalid_argument("[mlxcomm] a dtype that this version does not know");
+  throw std::invalid_argument("[mlxcomm] unknown dtype: upgrade mlxcomm");
 }
 
 BoundOperation BoundOperation::Bind(const Operation& operation, std::uint32_t size,

@@ -11,7 +11,7 @@
 namespace mlxcomm::graph {
 namespace {
 
-// The failures thrown last, found by their texts.
+// Remembers the last failures, by text.
 class RecentErrors {
  public:
   void Remember(const FailureDetails& details) {
@@ -40,7 +40,7 @@ class RecentErrors {
   std::size_t next_ = 0;
 };
 
-// Never destroyed: MLX's threads may still throw when the process ends.
+// Never destroyed: MLX's threads may throw until the process ends.
 RecentErrors& Recent() {
   static RecentErrors* const errors = new RecentErrors;
   return *errors;

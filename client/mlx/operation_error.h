@@ -1,8 +1,4 @@
-// A failed operation as an exception that keeps everything known about the failure, so that a
-// language can raise its own class from an evaluation as well, with code, rank, node, process and
-// group.
-//
-// Owner: the code that catches it. Thread: any. Memory: plain values.
+// A failed operation as an exception with all details, from which a language makes its own exception.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +20,7 @@ struct FailureDetails {
   std::string group = {};
 };
 
-// `group` may be NULL: the failure came before there was one.
+// `group` may be null: the failure was before joining.
 FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm_group* group);
 
 class OperationError : public std::runtime_error {
@@ -36,18 +32,17 @@ class OperationError : public std::runtime_error {
   FailureDetails details_;
 };
 
-// An evaluation rethrows a mere std::runtime_error with the same text: MLX's stream keeps no more
-// of it. So the last few failures are remembered, and found by their texts.
+// Finds a recent failure by its text: MLX's evaluation rethrows it as a std::runtime_error with only the
+// text.
 std::optional<FailureDetails> FindRecentFailure(std::string_view text);
-// The latest whose text is a part of this one: others add words before and behind it.
+// Finds the latest failure whose text is part of `text`.
 std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
 
 // "RANK_LOST: rank 1 ..."
 std::string TextOf(const FailureDetails& details);
 
-// mlx-c uses an exception's what() as a format of printf, and a failure's text may contain what
-// another process wrote. From here on each % in what() is doubled, so that the printed text is
-// right.
+// From now on doubles each % in what(), because mlx-c uses it as a printf format, and another process may
+// have chosen parts of the text.
 void DoublePercentSigns();
 
 // Throws OperationError unless the code is MLXCOMM_OK.

@@ -22,7 +22,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Whether the output may have the input's memory, and whether it should.
+// Whether the output uses the input's memory.
 enum class InPlace : std::uint8_t { kNever, kIfNoRoom, kAlways };
 
 InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {
@@ -32,8 +32,8 @@ InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::ui
   return prefers ? InPlace::kAlways : InPlace::kIfNoRoom;
 }
 
-// The input where the daemon can read it, for the time of one operation. In place it is copied to
-// where the result will be: half the memory, and the daemon writes to cached lines.
+// Makes the input readable for the daemon during one operation. In place, it is copied to the output: half
+// the memory, and the daemon writes to cached lines.
 class ArenaInput {
  public:
   ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,
@@ -66,7 +66,7 @@ bool IsSameOnAllRanks(OperationKind kind) {
          kind == OperationKind::kAllGather || kind == OperationKind::kAllGatherV;
 }
 
-// Gathers a hash of the result from all ranks, which do so after the same operation.
+// Compares a hash of the result over all ranks, which do so after the same operation.
 void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const std::byte* output,
                    std::uint64_t bytes) {
   const std::uint64_t hash = HashOf({reinterpret_cast<const char*>(output), bytes});
@@ -90,14 +90,14 @@ void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const
   details.message = "the result of " + bound.operation.checked->Text() +
                     " is not the same on all ranks: " +
                     (count == 1 ? "rank " + differ + " differs" : "ranks " + differ + " differ") +
-                    " from rank 0: a fault of mlxcomm or of memory";
+                    " from rank 0: a bug in mlxcomm, or faulty memory";
   throw OperationError(details);
 }
 
-// Keeps what the daemon reads in place from being overwritten while a send is under way.
+// Keeps a payload that the daemon reads in place from being overwritten during a send.
 using Payload = std::shared_ptr<mx::array::Data>;
 
-// Of a send that has gone on.
+// Owned by a send that continues after its task.
 struct Kept {
   std::shared_ptr<JoinedGroup> joined;
   Payload payload;
@@ -105,7 +105,7 @@ struct Kept {
   std::unique_ptr<QueuedOperation> queued = std::make_unique<QueuedOperation>();
 };
 
-// Memory that earlier sends have is free again when their receivers have come.
+// If the arena is full, waits until earlier sends have freed memory.
 template <typename Allocate>
 void WithRoom(Allocate allocate) {
   while (true) {
@@ -117,7 +117,7 @@ void WithRoom(Allocate allocate) {
   }
 }
 
-// Carries it out, on MLX's stream thread.
+// Runs the operation, on MLX's stream thread.
 void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound, const void* input,
          std::uint64_t input_bytes, ResultMemory* result, Payload payload) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
@@ -129,14 +129,14 @@ void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound
     arena_input.emplace(joined->connected, input, input_bytes,
                         InPlaceOf(*joined, bound.operation, input_bytes), output);
   });
-  if (arena_input->data() != input) payload = nullptr;  // It was copied.
-  const bool goes_on = bound.operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
+  if (arena_input->data() != input) payload = nullptr;  // Not read in place.
+  const bool continues = bound.operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
-  CheckOperation(
-      bound.Start(joined->group, arena_input->data(), output, goes_on ? &ticket : nullptr, &error),
-      error, joined->group);
-  if (goes_on) {
+  CheckOperation(bound.Start(joined->group, arena_input->data(), output,
+                             continues ? &ticket : nullptr, &error),
+                 error, joined->group);
+  if (continues) {
     auto kept = std::make_shared<Kept>(Kept{joined, std::move(payload)});
     CheckOperation(client::GoOn(joined->group, ticket, bound.operation.root, input_bytes,
                                 std::move(kept), &error),
@@ -149,21 +149,21 @@ void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound
   if (result != nullptr) result->End();
 }
 
-std::atomic<HandOver (*)()> handing_over{nullptr};
+std::atomic<HandOver (*)()> g_make_hand_over{nullptr};
 
-// Where MLX would end it as well, without a word of what has failed.
+// MLX would terminate the process without a message.
 [[noreturn, maybe_unused]] void EndProcess(const JoinedGroup& joined, const OperationError& error) {
   std::fflush(stdout);
   std::fprintf(
       stderr,
-      "mlxcomm: %s. The process ends: MLX %s cannot throw the error of an operation, 0.32.1 "
-      "and newer releases can\n",
+      "mlxcomm: %s. The process exits, because MLX %s cannot report the error of an operation: "
+      "upgrade MLX to 0.32.1 or newer\n",
       error.what(), mx::version());
   mlxcomm_leave(joined.group, error.what());
   std::_Exit(1);
 }
 
-// Calls it, and has its failure reach the program in the way that this MLX allows.
+// Calls it, and reports its failure in the way that this MLX supports.
 template <typename Call>
 void Reported(const JoinedGroup& joined, const HandOver& hand_over, Call call) {
   if constexpr (ThrowsWhatTasksThrow<>) {
@@ -195,7 +195,7 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   const void* in = nullptr;
   std::uint64_t in_bytes = 0;
   if (input != nullptr) {
-    encoder.add_temporary(*input);  // It may share the buffer that the output had.
+    encoder.add_temporary(*input);  // It may share the output's former buffer.
     encoder.set_input_array(*input);
     in = input->data<void>();
     in_bytes = input->nbytes();
@@ -214,7 +214,8 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, payload = std::move(payload),
                     waited = std::move(waited)]() mutable {
     const EndOfTask end;
-    const auto until_then = std::move(waited);  // AwaitQueued does not wait for `end`.
+    const auto until_then =
+        std::move(waited);  // Destroyed before `end`: AwaitQueued must not wait for that.
     Reported(*joined, hand_over, [&] { Run(joined, bound, in, in_bytes, out.get(), payload); });
   });
 }
@@ -226,12 +227,13 @@ Counters& GetCounters() {
   return counters;
 }
 
-void SetHandingOver(HandOver (*here)()) { handing_over = here; }
+void SetHandOver(HandOver (*make)()) { g_make_hand_over = make; }
 
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mx::array* input, mx::array* output, mx::Stream stream) {
   HandOver hand_over;
-  if (!ThrowsWhatTasksThrow<> && handing_over.load() != nullptr) hand_over = handing_over.load()();
+  if (!ThrowsWhatTasksThrow<> && g_make_hand_over.load() != nullptr)
+    hand_over = g_make_hand_over.load()();
   bool is_scheduled = false;
   Reported(*joined, hand_over, [&] {
     ScheduleOrThrow(joined, operation, input, output, stream, hand_over);

@@ -1,10 +1,9 @@
-// An operation as a task of MLX's CPU encoder: copies the input into the arena (unless it lies
-// there already), submits, and waits. Outputs are arena memory, or copied from there
-// (result_memory.h). The task throws a failure, so the evaluation raises it; a latched one is
-// thrown before anything is scheduled. MLX before 0.32.1 survives neither: there the failure is
-// handed to the evaluating thread (SetHandingOver), and the result is zeros or what came.
+// An operation as a task of MLX's CPU encoder: copies the input into the arena (unless it is there already),
+// submits, and waits. The output is arena memory, or copied from there (result_memory.h). A failure is thrown
+// from the task, or before scheduling if the group has failed already. MLX before 0.32.1 survives neither, so
+// the failure is handed to the evaluating thread (SetHandOver), and the result is undefined.
 //
-// Owner: MLX's stream, until it has run. Thread: MLX's stream threads. Memory: the arena's.
+// Owner: MLX's stream. Thread: MLX's stream threads. Memory: the arena's.
 #pragma once
 
 #include <atomic>
@@ -20,7 +19,7 @@
 
 namespace mlxcomm::graph {
 
-// Since the module was loaded; for tests and for information.
+// Since the module was loaded.
 struct Counters {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> inputs_copied{0};
@@ -29,14 +28,14 @@ struct Counters {
 };
 Counters& GetCounters();
 
-// How a failure reaches the program where MLX cannot throw it. `here` is called on the thread that
-// evaluates; its result is called on any thread, before the evaluation returns, and has the failure raised
-// there afterwards. Empty: the process ends.
+// How a failure reaches the program if MLX cannot throw it. `make` is called on the evaluating thread; its
+// result, called on any thread before the evaluation returns, must raise the failure there. Empty: the
+// process exits.
 using HandOver = std::function<void(const FailureDetails&)>;
-void SetHandingOver(HandOver (*here)());
+void SetHandOver(HandOver (*make)());
 
-// Gives the output its memory and schedules the operation. `input` (row-contiguous)
-// and `output` are null where the operation does not read or write on this rank.
+// Allocates the output and schedules the operation. `input` (row-contiguous) or `output` is null if this rank
+// does not read or write.
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mlx::core::array* input, mlx::core::array* output, mlx::core::Stream stream);
 

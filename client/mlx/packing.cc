@@ -19,7 +19,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-constexpr std::size_t kElementsMax = INT32_MAX;  // Of an axis of MLX's.
+constexpr std::size_t kElementsMax = INT32_MAX;  // MLX's limit for an axis.
 
 mx::array Flat(const mx::array& value, const mx::Stream& stream) {
   return mx::reshape(value, {static_cast<int>(value.size())}, stream);
@@ -51,32 +51,32 @@ class PackPrimitive final : public mx::UnaryPrimitive {
       : UnaryPrimitive(stream), connected_(std::move(connected)) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) override {
-    struct Piece {
+    struct Chunk {
       const std::byte* data;
       std::size_t bytes;
     };
-    // Until the task has run: the arena is there.
+    // Keeps the arena until the task has run.
     auto use = std::make_shared<GroupUse>();
     GiveMemory(output);
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    std::vector<Piece> pieces;
-    pieces.reserve(inputs.size());
+    std::vector<Chunk> chunks;
+    chunks.reserve(inputs.size());
     for (const mx::array& input : inputs) {
       encoder.set_input_array(input);
       encoder.add_temporary(input);
-      pieces.push_back({input.data<std::byte>(), input.nbytes()});
+      chunks.push_back({input.data<std::byte>(), input.nbytes()});
     }
     encoder.set_output_array(output);
-    encoder.dispatch([use, pieces = std::move(pieces), to = output.data<std::byte>()] {
+    encoder.dispatch([use, chunks = std::move(chunks), to = output.data<std::byte>()] {
       std::size_t begin = 0;
-      for (const Piece& piece : pieces) {
-        if (piece.bytes > 0) CopyIn(to + begin, piece.data, piece.bytes);
-        begin += piece.bytes;
+      for (const Chunk& chunk : chunks) {
+        if (chunk.bytes > 0) CopyIn(to + begin, chunk.data, chunk.bytes);
+        begin += chunk.bytes;
       }
     });
   }
   void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
-    throw std::runtime_error("[mlxcomm] pack: it is built for CPU streams alone");
+    throw std::runtime_error("[mlxcomm] pack: expected a CPU stream");
   }
   std::vector<mx::array> jvp(const std::vector<mx::array>& primals,
                              const std::vector<mx::array>& tangents,
@@ -99,7 +99,7 @@ class PackPrimitive final : public mx::UnaryPrimitive {
       gradients.push_back(all.at(static_cast<std::size_t>(argument)));
     return gradients;
   }
-  // The batch in front: (batch, elements).
+  // Shape (batch, elements).
   std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
                                                            const std::vector<int>& axes) override {
     int batch = 1;
@@ -126,14 +126,13 @@ class PackPrimitive final : public mx::UnaryPrimitive {
     return {mx::Shape{static_cast<int>(elements)}};
   }
   const char* name() const override { return "pack"; }
-  // Never: mx.compile would merge two equal ones, and the operation on a packed array is in place.
+  // mx.compile must not merge equal ones, because the operation overwrites its packed array.
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
-  // A range of the arena where MLX accepts it and there is room, else MLX's own memory, which the
-  // operation copies in.
+  // Arena memory if MLX accepts it and there is room, else MLX's own memory, which the operation then copies.
   void GiveMemory(mx::array& output) const {
-    if (!CopyingIsAskedFor()) {
+    if (!CopiesResults()) {
       auto range =
           std::make_shared<ArenaRange>(ArenaRange::AllocateIfRoom(connected_, output.nbytes()));
       if (!range->is_empty()) {
@@ -162,7 +161,7 @@ mx::array Pack(const std::vector<mx::array>& arrays, const std::shared_ptr<Conne
     elements += value.size();
   }
   if (elements > kElementsMax) {
-    throw std::invalid_argument("[mlxcomm] pack: expected fewer than 2^31 elements in all, got " +
+    throw std::invalid_argument("[mlxcomm] pack: expected fewer than 2^31 elements in total, got " +
                                 std::to_string(elements));
   }
   return mx::array(mx::Shape{static_cast<int>(elements)}, arrays.at(0).dtype(),
@@ -176,10 +175,10 @@ std::vector<mx::array> Unpack(const mx::array& packed, const std::vector<mx::Sha
     elements += ElementsOf(shape);
     ends.push_back(static_cast<int>(elements));
   }
-  if (!ends.empty()) ends.pop_back();  // The last piece goes to the end.
-  std::vector<mx::array> pieces = mx::split(packed, ends, 0);
-  for (std::size_t i = 0; i < shapes.size(); ++i) pieces[i] = mx::reshape(pieces[i], shapes[i]);
-  return pieces;
+  if (!ends.empty()) ends.pop_back();  // The last part needs no split.
+  std::vector<mx::array> arrays = mx::split(packed, ends, 0);
+  for (std::size_t i = 0; i < shapes.size(); ++i) arrays[i] = mx::reshape(arrays[i], shapes[i]);
+  return arrays;
 }
 
 std::vector<Bucket> DivideIntoBuckets(const std::vector<mx::array>& arrays, std::size_t bytes) {

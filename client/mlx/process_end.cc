@@ -25,10 +25,10 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kReportAfter{10};
-constexpr std::chrono::seconds kKeptMost{5};
-constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
+constexpr std::chrono::seconds kKeepTaskMax{5};
+constexpr std::chrono::milliseconds kPoll{100};  // For Ctrl-C.
 
-std::atomic<std::uint64_t> g_uses{0};  // Under way; and kClosed.
+std::atomic<std::uint64_t> g_uses{0};  // Calls in progress, and kClosed.
 std::atomic<bool> g_has_ended{false};
 std::atomic<bool> g_keeps_ends{false};
 
@@ -43,8 +43,8 @@ Queued& AllQueued() {
   return *queued;
 }
 
-// Waits until no operation is queued, for at most this long, and returns how many are; `ended`: how
-// many of this process have ended.
+// Waits at most this long until no operation is queued, and returns how many are. `ended`: how many have
+// ended in this process.
 std::uint64_t AwaitNone(std::chrono::milliseconds most, std::uint64_t& ended) {
   Queued& all = AllQueued();
   std::unique_lock lock(all.mutex);
@@ -59,7 +59,7 @@ Seconds Patience() {
   char* end = nullptr;
   const double seconds = std::strtod(word, &end);
   if (*end == '\0' && !std::isnan(seconds)) return Seconds(std::clamp(seconds, 0.0, 1e9));
-  std::fprintf(stderr, "mlxcomm: MLXCOMM_END_TIMEOUT=\"%s\": expected seconds; it is %.0f\n", word,
+  std::fprintf(stderr, "mlxcomm: MLXCOMM_END_TIMEOUT=\"%s\": expected seconds; using %.0f\n", word,
                kPatience.count());
   return kPatience;
 }
@@ -70,7 +70,7 @@ GroupUse::GroupUse() {
   if ((g_uses.fetch_add(1) & kClosed) == 0) return;
   g_uses.fetch_sub(1);
   throw OperationError(
-      {.code = MLXCOMM_CANCELLED, .message = "this process is ending, and has left its jobs"});
+      {.code = MLXCOMM_CANCELLED, .message = "this process is exiting and has left its jobs"});
 }
 
 GroupUse::~GroupUse() { g_uses.fetch_sub(1); }
@@ -85,7 +85,7 @@ bool ProcessHasEnded() { return g_has_ended; }
 void KeepLaterEnds() { g_keeps_ends = true; }
 
 EndOfTask::~EndOfTask() {
-  if (g_keeps_ends) std::this_thread::sleep_for(kKeptMost);
+  if (g_keeps_ends) std::this_thread::sleep_for(kKeepTaskMax);
 }
 
 QueuedOperation::QueuedOperation() {
@@ -103,21 +103,21 @@ QueuedOperation::~QueuedOperation() {
 
 void AwaitQueued() {
   const client::UnderWay under_way;
-  // There is nothing left that a handler could save.
+  // The program has nothing left to save in a handler.
   client::Watch(SIGINT, client::OnSignal::kAtOnce);
   const Seconds patience = Patience();
   const Clock::time_point begin = Clock::now();
   Clock::time_point progress = begin;
   std::uint64_t before = 0;
   std::uint64_t queued = AwaitNone(std::chrono::milliseconds(0), before);
-  // Those that other threads begin meanwhile are not waited for.
-  const std::uint64_t those_begun = before + queued;
+  // Operations that other threads begin from now on do not count.
+  const std::uint64_t begun = before + queued;
   bool reported = false;
   while (true) {
     std::uint64_t ended = 0;
     client::AwaitSends();
-    queued = AwaitNone(kLook, ended);
-    if (queued == 0 || ended >= those_begun || client::WasInterrupted(nullptr) != 0) return;
+    queued = AwaitNone(kPoll, ended);
+    if (queued == 0 || ended >= begun || client::WasInterrupted(nullptr) != 0) return;
     const Clock::time_point now = Clock::now();
     if (ended != before) {
       before = ended;
@@ -125,15 +125,15 @@ void AwaitQueued() {
     }
     if (!reported && now - begin > kReportAfter) {
       reported = true;
-      std::fprintf(stderr,
-                   "mlxcomm: the program has ended; %llu operations that it began are still under "
-                   "way. mlxcommctl status says whom they wait for; Ctrl-C ends the wait\n",
-                   static_cast<unsigned long long>(queued));
+      std::fprintf(
+          stderr,
+          "mlxcomm: exiting, but still waiting for %llu operations. mlxcommctl status shows "
+          "which ranks they wait for; Ctrl-C stops waiting\n",
+          static_cast<unsigned long long>(queued));
     }
     if (now - progress > patience) {
       std::fprintf(stderr,
-                   "mlxcomm: %llu operations have not ended in %.0f s after the end of the "
-                   "program: given up\n",
+                   "mlxcomm: no longer waiting for %llu operations: none has ended for %.0f s\n",
                    static_cast<unsigned long long>(queued), patience.count());
       return;
     }

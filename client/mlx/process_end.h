@@ -1,26 +1,20 @@
-// The end of a program, and what has to be known for it: which calls on groups are under way, and
-// which operations have begun and not ended.
+// Exits a process cleanly; tracks the calls on groups and the operations in progress.
 //
-//   end ─▶ operations that were begun end, because other ranks still need them (mlx-lm's generate
-//          always leaves one): AwaitQueued
-//       ─▶ jobs are left in an orderly way ─▶ groups refuse, nothing is touched any more
-//   end because of a fault ─▶ the other ranks get the fault at once
+//   exit ─▶ AwaitQueued: operations end, because other ranks may need them (mlx-lm leaves one)
+//        ─▶ jobs are left ─▶ groups refuse further calls
+//   exit because of an error ─▶ the other ranks get the error at once
 //
-// exit() does this for programs of mlx-c (process_groups.h). Python ends its programs while their
-// threads still run (mlxcomm/groups.py): it waits here, and a group is left with the last object
-// that holds it. A thread that asks for Python's lock from then on is ended below MLX's frames, which
-// aborts the process: so no thread learns of an operation that ends after KeepLaterEnds.
+// exit() does this for programs of mlx-c (process_groups.h). Python exits while its threads still run
+// (mlxcomm/groups.py). It waits here, and a group is closed with its last owner. A thread that then takes the
+// GIL aborts the process, so tasks that end after KeepLaterEnds do not return.
 //
-// Owner: the process; never destroyed, because MLX's threads outlive much. Thread: any; uses are one
-// atomic number, so that a forked child finds no lock that is held. Memory: numbers.
+// Owner: the process; never destroyed, because MLX's threads live on. Thread: any. Uses are an atomic number,
+// so that a forked child cannot find a locked mutex.
 #pragma once
 
 namespace mlxcomm::graph {
 
-// A call on a group, from its beginning to its end.
-//
-//   GroupUse ─┐
-//   GroupUse ─┴─▶ 2 under way ─▶ ... ─▶ none ─▶ CloseGroups(): true, and none begins any more
+// A call on a group in progress.
 class GroupUse {
  public:
   // Throws OperationError (CANCELLED) once groups are closed.
@@ -30,15 +24,14 @@ class GroupUse {
   GroupUse& operator=(const GroupUse&) = delete;
 };
 
-// False, and nothing has changed, while a call is under way.
+// Refuses further calls. Returns false, and does nothing, while a call is in progress.
 bool CloseGroups();
 
-// From here on handles are neither closed nor used: the system releases everything.
+// From now on handles are neither closed nor used: the system releases everything.
 void NoteProcessHasEnded();
 bool ProcessHasEnded();
 
-// An operation that MLX has been given, until it has ended or was thrown away: on MLX's streams,
-// waiting for earlier ones, for memory, or for other ranks.
+// An operation that MLX has, until it ends or is dropped.
 class QueuedOperation {
  public:
   QueuedOperation();
@@ -47,13 +40,12 @@ class QueuedOperation {
   QueuedOperation& operator=(const QueuedOperation&) = delete;
 };
 
-// Waits for the operations that are queued now, as long as one ends within MLXCOMM_END_TIMEOUT
-// seconds (60). Ctrl-C ends the wait. They end with an error if another rank dies or does not call
-// them.
+// Waits for the operations that are queued now, until none has ended for MLXCOMM_END_TIMEOUT seconds (60), or
+// until Ctrl-C.
 void AwaitQueued();
 
-// A task of MLX's streams has one until its end, which waits for the process's from here on; kKeptMost
-// at most, for a program whose exit handlers evaluate something.
+// After this call tasks of MLX's streams do not return (for at most kKeepTaskMax, because exit handlers may
+// evaluate): the destructor of their EndOfTask waits for the process to end.
 void KeepLaterEnds();
 class EndOfTask {
  public:

@@ -33,10 +33,10 @@ struct All {
   const pid_t process = ::getpid();
   std::mutex mutex;
   std::map<Key, std::shared_ptr<Entry>> entries;
-  std::optional<mlxcomm_place> first;  // Of more than one rank.
+  std::optional<mlxcomm_place> first;  // The first with more than one rank.
 };
 
-// A forked child has its own, because the parent's locks may be held there for ever.
+// A forked child gets its own, because the parent's mutexes may be locked there.
 All& GetAll() {
   static std::atomic<All*> current{new All};
   All* all = current.load();
@@ -47,7 +47,7 @@ All& GetAll() {
   return *all;
 }
 
-// After these failures the process can join again, once the daemon is back.
+// After these failures the process can join again.
 bool HasLostItsDaemon(const DaemonGroup& group) {
   const mlxcomm_code code = mlxcomm_group_failure(group.handle(), nullptr);
   return code == MLXCOMM_DAEMON_LOST || code == MLXCOMM_DAEMON_STOPPING;
@@ -55,7 +55,7 @@ bool HasLostItsDaemon(const DaemonGroup& group) {
 
 AnyGroup Join(const mlxcomm_place& place, const JoinOptions& options) {
   if (place.size == 1) return std::make_shared<AloneGroup>();
-  client::Watch(SIGINT, client::OnSignal::kSecond);  // A C program's handler returns.
+  client::Watch(SIGINT, client::OnSignal::kSecond);  // A C program's handler usually returns.
   std::shared_ptr<DaemonGroup> joined;
   mlxcomm_error error{};
   const mlxcomm_code code = JoinJob(place.job, place.rank, place.size, options, joined, error);
@@ -74,11 +74,11 @@ std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
 }
 
 const char* (*g_why)() = nullptr;
-// The last process that was to join: a child may join where its parent had not.
+// The process that joined last: a child may join if its parent has not.
 std::atomic<pid_t> g_process{0};
 
 void Exit() {
-  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
+  if (g_process != ::getpid()) return;  // A forked child that has not joined.
   const char* const fault = g_why == nullptr ? nullptr : g_why();
   const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
   if (fault != nullptr) {
@@ -147,12 +147,11 @@ void LeaveJobsAtEnd(const char* (*why)()) {
   g_process = ::getpid();
   static const int registered = [why] {
     g_why = why;
-    // Exit handlers run in reverse order, and the waiting needs MLX's scheduler, which some
-    // releases destroy.
+    // Exit handlers run in reverse order, and Exit needs MLX's scheduler, which some releases destroy.
     mlx::core::scheduler::scheduler();
     return std::atexit(Exit);
   }();
-  (void)registered;  // Full: then the daemon sees the process end.
+  (void)registered;  // If the table is full, the daemon sees the process die.
 }
 
 }  // namespace mlxcomm::graph

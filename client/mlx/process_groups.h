@@ -1,16 +1,13 @@
-// The groups of this process by its places in jobs. A process usually has one place, so asking
-// again gives the same group, and the first group of more than one rank is the default, as in MLX.
+// This process's groups by place in a job. The first group of more than one rank is the default, as in MLX.
 //
-//   GroupOf(place) ──▶ joined before: the same ── its daemon is lost or stopping ──▶ joins again
-//                 '──▶ joins; other threads that ask for that place meanwhile wait for it
+//   GroupOf(place) ──▶ joined before: the same group ── its daemon is lost or stopping ──▶ joins again
+//                 '──▶ joins; other threads that ask for this place wait meanwhile
 //
-// A forked child has none of its parent's groups, and libmlxcomm refuses its joining.
+// At exit() jobs are left as process_end.h describes. Objects of MLX or the program may still own groups
+// then, so all handles are closed unless a call on a group is in progress; in that case the daemon sees the
+// process die.
 //
-// At exit() jobs are left as process_end.h says. MLX's own objects and the user's may be destroyed
-// before that or after it, and hold groups: so all handles are closed, whatever still holds them, if
-// no call on a group is under way. Else the daemon sees the process end.
-//
-// Owner: the process; never destroyed. Thread: any. Memory: an entry for each place.
+// Owner: the process; never destroyed. Thread: any. Memory: an entry for each place. A forked child has none.
 #pragma once
 
 #include <memory>
@@ -22,18 +19,17 @@ namespace mlxcomm::graph {
 
 using AnyGroup = std::shared_ptr<mlx::core::distributed::detail::GroupImpl>;
 
-// Both throw OperationError, or std::invalid_argument for a variable with a wrong value. A group of
-// one rank is an AloneGroup, without a daemon.
+// Both throw OperationError, or std::invalid_argument for an invalid environment variable. A group of one
+// rank is an AloneGroup, without a daemon.
 AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options = {});
-// This process's place: the first of more than one rank that it has joined, else by its
-// environment.
+// The first place of more than one rank that this process has joined, else the one from its environment.
 mlxcomm_place DefaultPlace();
 
-// The ranks that are left of a world stand for it from here on. Does nothing for another group.
+// From now on `rest` replaces the failed world. Does nothing for other groups.
 void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& rest);
 
-// Leaves the process's jobs at exit(); a second call does nothing more. `why` is called then: it
-// returns the fault by which the program ends, or null.
+// Leaves the process's jobs at exit(). `why` is called then and returns the error that ended the program, or
+// null.
 void LeaveJobsAtEnd(const char* (*why)());
 
 }  // namespace mlxcomm::graph

@@ -31,7 +31,7 @@ bool ReadVariable() {
 struct ResultMemory::OwnMemory {
   explicit OwnMemory(std::uint64_t bytes) : buffer(allocator::allocator().malloc(bytes)) {
     if (bytes == 0 || buffer.ptr() != nullptr) return;
-    throw std::runtime_error("[mlxcomm] no memory for a result of " + std::to_string(bytes) +
+    throw std::runtime_error("[mlxcomm] out of memory for a result of " + std::to_string(bytes) +
                              " bytes");
   }
   ~OwnMemory() { allocator::allocator().free(buffer); }
@@ -45,7 +45,7 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
   auto result = std::make_shared<ResultMemory>();
   result->connected_ = connected;
   result->bytes_ = output.nbytes();
-  if (!CopyingIsAskedFor()) {
+  if (!CopiesResults()) {
     auto range = std::make_shared<ArenaRange>(ArenaRange::Allocate(connected, result->bytes_));
     if (auto data = ArenaRange::AsData(range, result->bytes_); data.has_value()) {
       SetData(output, *std::move(data));
@@ -53,8 +53,7 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
       return result;
     }
   }
-  // Not allocator::malloc's own Data: the task needs the memory too, and a shared Data would keep
-  // MLX from reusing it for results that are computed from this one.
+  // The task needs the memory too, and a shared Data would keep MLX from reusing it for later results.
   result->own_memory_ = std::make_shared<OwnMemory>(result->bytes_);
   SetData(output,
           {result->own_memory_->buffer, [held = result->own_memory_](allocator::Buffer) {}});
@@ -88,28 +87,27 @@ void ResultMemory::End() {
                              static_cast<std::uint64_t>(took.count()));
 }
 
-bool CopyingIsAskedFor() {
+bool CopiesResults() {
   static const bool asked_for = ReadVariable();
   return asked_for;
 }
 
 std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, bool reads) {
-  if (CopyingIsAskedFor()) return "MLXCOMM_RESULTS=copy asks for it";
-  constexpr int kElements = 16 * 1024;  // Of 4 bytes: whole pages, whatever their size.
+  if (CopiesResults()) return "MLXCOMM_RESULTS=copy is set";
+  constexpr int kElements = 16 * 1024;  // 64 KiB: whole pages on every system.
   auto range = std::make_shared<ArenaRange>(
       ArenaRange::Allocate(connected, kElements * sizeof(std::int32_t)));
   auto* const elements = reinterpret_cast<std::int32_t*>(range->data());
   for (int i = 0; i < kElements; ++i) elements[i] = i;
   auto data = ArenaRange::AsData(range, kElements * sizeof(std::int32_t));
   if (!data.has_value()) {
-    return "MLX makes no buffer of the daemon's shared memory on this machine (in virtual machines "
-           "Metal does not)";
+    return "MLX cannot use the daemon's shared memory as a buffer on this machine (Metal cannot in "
+           "virtual machines)";
   }
   if (!reads) return {};
   const mx::array shared = ArrayOf(*std::move(data), {kElements}, mx::int32);
   mx::array read = mx::array_equal(mx::negative(shared), mx::arange(0, -kElements, -1, mx::int32));
-  return read.item<bool>() ? ""
-                           : "MLX's default device reads other bytes than lie in the shared memory";
+  return read.item<bool>() ? "" : "MLX's default device reads wrong bytes from the shared memory";
 }
 
 }  // namespace mlxcomm::graph

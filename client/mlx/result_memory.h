@@ -1,14 +1,14 @@
-// Where the result of an operation lies, and how MLX gets it.
+// The memory of an operation's result.
 //
-//   shared  a range of the arena is the array's memory: the daemon writes the result there
-//   reused  the same, and the range is the input's
-//   copied  the array has memory of MLX's own. A range is allocated when the operation begins,
-//           copied from when it has succeeded, and freed: where Metal does not accept the arena's
-//           memory (SharedBuffer), or where MLXCOMM_RESULTS=copy asks for it
+//   shared  the array's memory is a range of the arena, where the daemon writes the result
+//   reused  the same; the range is the input's
+//   copied  the array has MLX's memory, and the result is copied there from a range that exists during the
+//   operation:
+//           if Metal does not accept the arena's memory (SharedBuffer), or with MLXCOMM_RESULTS=copy
 //
-// Owner: the operation's task; the array keeps its memory too, because an evaluation that raises
-// drops its arrays while their tasks are under way. Thread: Give on the one that evaluates, the
-// rest on the stream's. Memory: shared, the arena's; copied, MLX's, and the arena's while it runs.
+// Owner: the operation's task and the array, because a failed evaluation drops its arrays while tasks still
+// run.
+// Thread: Give and Reuse on the evaluating thread, the rest on the stream's.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +23,22 @@ namespace mlxcomm::graph {
 
 class ResultMemory {
  public:
-  // Gives the array its memory; throws OperationError when the arena is full.
+  // Allocates the array's memory; throws OperationError if the arena is full.
   static std::shared_ptr<ResultMemory> Give(mlx::core::array& output,
                                             const std::shared_ptr<Connected>& connected);
 
-  // The output takes the input's memory, which lies in the arena.
+  // Gives the output the input's memory, which is in the arena.
   static std::shared_ptr<ResultMemory> Reuse(mlx::core::array& output,
                                              const mlx::core::array& input);
 
   std::uint64_t bytes() const { return bytes_; }
   // Where the daemon writes the result; throws as Give does.
   std::byte* Begin();
-  // The operation has succeeded: from here on the array has the result. After a failure the
-  // destructor frees the range.
+  // The operation has succeeded: copies the result into the array if necessary.
   void End();
 
  private:
-  struct OwnMemory;  // MLX's, as long as the array or the task needs it.
+  struct OwnMemory;  // MLX's, shared by the array and the task.
 
   std::shared_ptr<Connected> connected_;
   std::shared_ptr<ArenaRange> range_;  // shared
@@ -50,14 +49,12 @@ class ResultMemory {
   std::uint64_t bytes_ = 0;
 };
 
-// The value of MLXCOMM_RESULTS, read once for the process: "copy"; "" or "share" by default. Throws
-// std::invalid_argument on anything else.
-bool CopyingIsAskedFor();
+// Returns whether MLXCOMM_RESULTS is "copy"; read once. Throws std::invalid_argument unless it is "copy",
+// "share" or empty.
+bool CopiesResults();
 
-// Tries it: "" where MLX accepts the arena's memory and its default device reads the right
-// contents, else why results are copied. With `reads` false nothing runs on the device, which takes
-// only microseconds; a fault that only `reads` finds is no reason for copying: results are wrong
-// then.
+// Tries the arena's memory, and returns "" if MLX accepts it, else why results are copied. With `reads` the
+// default device also reads it; wrong contents mean wrong results, not copies.
 std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, bool reads);
 
 }  // namespace mlxcomm::graph

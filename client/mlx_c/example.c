@@ -1,4 +1,4 @@
-// A step of training in C: each rank has its own batch, and all have the same gradient.
+// A training step in C: each rank has its own batch, and all ranks get the same gradient.
 //
 //   mlxcommctl launch -n 2 -- ./example
 #include <stdio.h>
@@ -9,12 +9,12 @@
 
 static mlx_stream cpu;
 
-// mlx-c calls this with the text of each error; its own default prints the text and exits.
+// mlx-c calls this with the text of each error. Its default handler prints the text and exits.
 static void OnError(const char* text, void* unused) {
   (void)unused;
   mlxcomm_mlx_error error;
   if (mlxcomm_mlx_find_error(&error, text) == 0 && error.code == MLXCOMM_RANK_LOST) {
-    fprintf(stderr, "rank %d on %s is gone\n", error.rank, error.node);
+    fprintf(stderr, "lost rank %d on %s\n", error.rank, error.node);
   }
   fprintf(stderr, "%s\n", text);
   exit(1);

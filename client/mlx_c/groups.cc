@@ -23,8 +23,7 @@
 namespace mlxcomm::mlx_c {
 namespace {
 
-// MLX's classes differ between releases, and the loaded one may not be the one that this was built
-// for.
+// MLX's classes differ between releases.
 void CheckMlxIsTheOneBuiltFor() {
   const std::string built_for = std::to_string(MLX_VERSION_MAJOR) + "." +
                                 std::to_string(MLX_VERSION_MINOR) + "." +
@@ -32,27 +31,22 @@ void CheckMlxIsTheOneBuiltFor() {
   const std::string_view here = mlx::core::version();
   if (here == built_for || here.starts_with(built_for + ".")) return;  // ".dev..."
   throw graph::OperationError({.code = MLXCOMM_UNAVAILABLE,
-                               .message = "libmlxcomm_mlx_c is built for MLX " + built_for +
-                                          ", and this program has " + std::string(here) +
-                                          ": build it again"});
+                               .message = "libmlxcomm_mlx_c was built for MLX " + built_for +
+                                          ", but this program has " + std::string(here) +
+                                          ": rebuild it"});
 }
 
-// Reports once for the process that results are copied, where they are although nobody asked for
-// it.
+// Warns once if results are copied without MLXCOMM_RESULTS=copy.
 void ReportCopies(const graph::DaemonGroup& world) {
   static std::atomic<bool> reported{false};
-  if (std::getenv("MLXCOMM_QUIET") != nullptr || graph::CopyingIsAskedFor() ||
-      reported.exchange(true))
+  if (std::getenv("MLXCOMM_QUIET") != nullptr || graph::CopiesResults() || reported.exchange(true))
     return;
   const std::string why = graph::WhyResultsAreCopied(world.joined()->connected, false);
   if (why.empty()) return;
-  std::fprintf(stderr,
-               "mlxcomm: results of operations are copied out of the daemon's shared memory, which "
-               "takes about as long as reading and writing them once more: %s\n",
+  std::fprintf(stderr, "mlxcomm: results are copied out of the daemon's shared memory: %s\n",
                why.c_str());
 }
 
-// graph::GroupOf, after what a process does once.
 graph::AnyGroup Joined(const mlxcomm_place& place, const graph::JoinOptions& options) {
   CheckMlxIsTheOneBuiltFor();
   graph::DoublePercentSigns();
@@ -72,8 +66,8 @@ std::shared_ptr<graph::DaemonGroup> CalledGroup(const char* function, mlx_distri
   auto ours = std::dynamic_pointer_cast<graph::DaemonGroup>(called);
   if (ours == nullptr && called->size() > 1) {
     throw std::invalid_argument(std::string(function) +
-                                ": group: expected one of mlxcomm_mlx_init or split off it, got "
-                                "one of MLX's own backends");
+                                ": group: expected a group from mlxcomm_mlx_init or a split, got "
+                                "one of MLX's backends");
   }
   return ours;
 }
@@ -116,14 +110,14 @@ mlxcomm_place FindPlace(const mlxcomm_mlx_join_options& options) {
   return place;
 }
 
-// The options of this release, whichever the caller's release has.
+// Converts the options of the caller's release.
 mlxcomm_mlx_join_options Known(const mlxcomm_mlx_join_options* given) {
   mlxcomm_mlx_join_options options;
   mlxcomm_mlx_join_options_init(&options);
   if (given == nullptr) return options;
   if (given->struct_size < sizeof given->struct_size) {
     throw std::invalid_argument(
-        "options: expected what mlxcomm_mlx_join_options_init fills in, got a struct_size of " +
+        "options: expected mlxcomm_mlx_join_options_init to be called, got a struct_size of " +
         std::to_string(given->struct_size));
   }
   std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
@@ -141,18 +135,17 @@ int mlxcomm_mlx_init(mlx_distributed_group* res, bool strict, const char* backen
   return Reporting([&] {
     CheckResult(res);
     if (!IsTaken(backend)) {
-      throw std::invalid_argument(
-          "init: backend \"" + std::string(backend) +
-          "\": expected any, ring, jaccl, mpi, nccl or mlxcomm, which all mean this one");
+      throw std::invalid_argument("init: backend \"" + std::string(backend) +
+                                  "\": expected any, ring, jaccl, mpi, nccl or mlxcomm");
     }
     const mlxcomm_place place = mlxcomm::graph::DefaultPlace();
     if (strict && place.launched == 0 && place.size == 1) {
       throw OperationError(
           {.code = MLXCOMM_UNAVAILABLE,
            .message =
-               "no launcher has said which rank of how many this is. Start the program by "
-               "mlxcommctl launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and "
-               "MLX_WORLD_SIZE"});
+               "no launcher has set this process's rank and size. Start the program with "
+               "mlxcommctl "
+               "launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE"});
     }
     Set(res, Joined(place, {}));
   });

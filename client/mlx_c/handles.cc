@@ -13,7 +13,7 @@ namespace {
 namespace mx = mlx::core;
 using mx::distributed::Group;
 
-// As in mlx-c: an existing object gets the new value.
+// Assigns to an existing object, as mlx-c does.
 template <typename Object>
 void SetIn(void*& ctx, Object value) {
   if (ctx != nullptr) {
@@ -26,13 +26,13 @@ void SetIn(void*& ctx, Object value) {
 }  // namespace
 
 const mx::array& ArrayOf(mlx_array x) {
-  if (x.ctx == nullptr) throw std::invalid_argument("expected a mlx_array, got an empty one");
+  if (x.ctx == nullptr) throw std::invalid_argument("expected an mlx_array, got an empty one");
   return *static_cast<const mx::array*>(x.ctx);
 }
 
 const std::vector<mx::array>& ArraysOf(mlx_vector_array xs) {
   if (xs.ctx == nullptr)
-    throw std::invalid_argument("expected a mlx_vector_array, got an empty one");
+    throw std::invalid_argument("expected an mlx_vector_array, got an empty one");
   return *static_cast<const std::vector<mx::array>*>(xs.ctx);
 }
 
@@ -54,7 +54,7 @@ mx::Dtype TypeOf(int dtype) {
     case MLX_COMPLEX64: return mx::complex64;
     default: break;
   }
-  throw std::invalid_argument("dtype: expected one of mlx_dtype, got " + std::to_string(dtype));
+  throw std::invalid_argument("dtype: expected an mlx_dtype, got " + std::to_string(dtype));
 }
 
 mx::StreamOrDevice StreamOf(mlx_stream s) {

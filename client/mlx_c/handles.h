@@ -1,8 +1,5 @@
-// mlx-c's handles as MLX's objects, and back. mlx-c does the same in headers that it does not
-// install: a handle's ctx is a pointer to the object, which the handle owns, or null. The programs
-// of tests/interop check that: they pass such handles to mlx-c and back in every call.
-//
-// Owner: the handle owns the object. Thread: as for the handle. Memory: an object for each handle.
+// Converts between mlx-c's handles and MLX's objects, as mlx-c does in headers that it does not install: a
+// handle's ctx is a pointer to the object, which the handle owns, or null. tests/interop checks that.
 #pragma once
 
 #include <cstring>
@@ -27,8 +24,7 @@ inline constexpr bool kIsOnePointer =
 static_assert(kIsOnePointer<mlx_array> && kIsOnePointer<mlx_vector_array> &&
               kIsOnePointer<mlx_stream> && kIsOnePointer<mlx_distributed_group>);
 
-// A C program may pass any number as an enumeration, and C++ may not read one that it does not
-// have.
+// A C program may pass any number as an enumerator, and reading an invalid one is undefined in C++.
 template <typename Enumeration>
 int NumberOf(const Enumeration& value) {
   static_assert(std::is_enum_v<Enumeration> && sizeof(Enumeration) == sizeof(int));
@@ -37,18 +33,17 @@ int NumberOf(const Enumeration& value) {
   return number;
 }
 
-// Throw std::invalid_argument for an empty handle, a null result and an unknown number.
+// These throw std::invalid_argument for an empty handle, a null result or an unknown number.
 const mlx::core::array& ArrayOf(mlx_array x);
 const std::vector<mlx::core::array>& ArraysOf(mlx_vector_array xs);
 mlx::core::Dtype TypeOf(int dtype);
-// Empty: MLX's default CPU stream.
+// An empty handle gives MLX's default CPU stream.
 mlx::core::StreamOrDevice StreamOf(mlx_stream s);
-// Null where the handle is empty.
+// Null if the handle is empty.
 std::shared_ptr<mlx::core::distributed::detail::GroupImpl> GroupOrNull(mlx_distributed_group group);
 
-// The group that a call names: one of ours, or the default for an empty handle (groups.cc); the first
-// call that asks for the default waits until it is joined. Null for a group of one rank. Throws
-// std::invalid_argument for one of MLX's own backends.
+// Returns the group of a call; for an empty handle the default, which the first such call joins. Null for a
+// group of one rank. Throws std::invalid_argument for a group of MLX's own backends.
 std::shared_ptr<graph::DaemonGroup> CalledGroup(const char* function, mlx_distributed_group group);
 
 void CheckResult(const void* res);

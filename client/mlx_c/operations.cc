@@ -43,8 +43,7 @@ mlxcomm_operator Known(const char* function, const mlxcomm_operator& op) {
   const int number = NumberOf(op);
   const bool fits = number > 0 && number <= 255;
   if (fits && IsValid(static_cast<mlxcomm::ReduceOperator>(number))) return op;
-  throw std::invalid_argument(std::string(function) +
-                              ": op: expected one of mlxcomm_operator, got " +
+  throw std::invalid_argument(std::string(function) + ": op: expected an mlxcomm_operator, got " +
                               std::to_string(number));
 }
 
@@ -53,17 +52,16 @@ std::vector<std::uint64_t> Counts(const std::uint64_t* counts, std::size_t numbe
   return {counts, counts + number};
 }
 
-// Asks the other ranks: each gives its number, and gets one from each.
-std::vector<std::uint64_t> Evaluated(mx::array reported) {
-  reported.eval();
-  const auto* const values = reported.data<std::int64_t>();
-  return {values, values + reported.size()};
+std::vector<std::uint64_t> Evaluated(mx::array counts) {
+  counts.eval();
+  const auto* const values = counts.data<std::int64_t>();
+  return {values, values + counts.size()};
 }
 
 const OperationRow& RowOf(const mlxcomm_mlx_request* request) {
   if (request == nullptr || request->struct_size != sizeof *request) {
     throw std::invalid_argument(
-        "operate: request: expected one whose struct_size is sizeof(mlxcomm_mlx_request), " +
+        "operate: request: expected struct_size to be sizeof(mlxcomm_mlx_request), " +
         std::to_string(sizeof *request));
   }
   const int number = NumberOf(request->kind);
@@ -71,11 +69,11 @@ const OperationRow& RowOf(const mlxcomm_mlx_request* request) {
       number < 0 || number > 255 ? nullptr
                                  : mlxcomm::kOperations.Find(static_cast<OperationKind>(number));
   if (row != nullptr && row->value != OperationKind::kBarrier) return *row;
-  throw std::invalid_argument("operate: kind: expected one of mlxcomm_kind, but no barrier, got " +
+  throw std::invalid_argument("operate: kind: expected an mlxcomm_kind other than barrier, got " +
                               std::to_string(number));
 }
 
-// The tables of counts; the one that is not given comes from the other ranks.
+// Sets the tables of counts; a missing one is exchanged with the other ranks.
 void AddRows(const mx::array& x, const mlxcomm_mlx_request& request, const Call& call,
              graph::Operation& operation) {
   if (operation.kind == OperationKind::kAllGatherV) {
@@ -100,8 +98,8 @@ void AddRows(const mx::array& x, const mlxcomm_mlx_request& request, const Call&
                                 std::to_string(operation.send_rows.size()));
   }
   const std::vector<std::int64_t> own(operation.send_rows.begin(), operation.send_rows.end());
-  const mx::array reported(own.data(), mx::Shape{static_cast<int>(own.size())}, mx::int64);
-  operation.receive_rows = Evaluated(Operate(reported, {.kind = OperationKind::kAllToAll}, call));
+  const mx::array counts(own.data(), mx::Shape{static_cast<int>(own.size())}, mx::int64);
+  operation.receive_rows = Evaluated(Operate(counts, {.kind = OperationKind::kAllToAll}, call));
 }
 
 mx::array Operated(const mx::array& x, const OperationRow& row, const mlxcomm_mlx_request& request,

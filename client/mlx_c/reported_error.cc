@@ -11,11 +11,11 @@
 namespace mlxcomm::mlx_c {
 namespace {
 
-// When a thread ends or runs exit handlers, objects with destructors are gone: these have none.
+// No destructors: these must remain usable in exit handlers.
 thread_local mlxcomm_mlx_error t_last{};
 thread_local const char* t_being_reported = nullptr;
 
-// Copies as many whole UTF-8 characters as there is room for.
+// Copies as many whole UTF-8 characters as fit.
 template <std::size_t kSize>
 void Write(const std::string& text, char (&to)[kSize]) {
   std::size_t length = text.size();
@@ -57,7 +57,7 @@ graph::FailureDetails DetailsOf(const std::exception& error) {
 int Report(const graph::FailureDetails& details, const std::source_location& where) {
   Write(details, t_last);
   const std::string text = TextOf(details);
-  const char* const outer = t_being_reported;  // A handler may call such a function.
+  const char* const outer = t_being_reported;  // A handler may call our functions.
   t_being_reported = text.c_str();
   _mlx_error(where.file_name(), static_cast<int>(where.line()), "%s", text.c_str());
   t_being_reported = outer;

@@ -1,13 +1,9 @@
-// From exceptions to mlx-c's error handler, which gets a text and no more; the rest is kept for
-// mlxcomm_mlx_last_error.
+// Passes exceptions to mlx-c's error handler, which gets only a text; mlxcomm_mlx_last_error has the details.
 //
-//   body of a C function ──throws──▶ its objects are destroyed ─▶ remembered ─▶ handler ─▶ 1
-//                                              if the handler's exit() ends the program,
-//                                              the other ranks get the text
+//   body of a C function ──throws──▶ its objects are destroyed ─▶ error is stored ─▶ handler ─▶ 1
 //
-// The handler may never return (mlx-c's default calls exit()), so no lock is held when it is called.
-//
-// Owner: the thread. Thread: any. Memory: one mlxcomm_mlx_error for each thread that had an error.
+// If the handler calls exit(), as mlx-c's default does, the other ranks get the text. So no lock may be held
+// then.
 #pragma once
 
 #include <exception>
@@ -17,17 +13,16 @@
 
 namespace mlxcomm::mlx_c {
 
-// The failure that an exception stands for: an operation's own, or INVALID_ARGUMENT, or INTERNAL.
+// The failure behind an exception: an operation's, INVALID_ARGUMENT or INTERNAL.
 graph::FailureDetails DetailsOf(const std::exception& error);
 
-// Remembers it, and calls the error handler. Returns 1.
+// Stores the error and calls the error handler. Returns 1.
 int Report(const graph::FailureDetails& details, const std::source_location& where);
 
-// While the error handler is called on this thread, its text: the reason if the process ends. Else
-// null.
+// The text that this thread is passing to the error handler, or null.
 const char* TextBeingReported();
 
-// Runs the body: 0, or 1 after the error handler was called.
+// Runs the body and returns 0, or 1 after calling the error handler.
 template <typename Body>
 int Reporting(Body&& body, std::source_location where = std::source_location::current()) {
   graph::FailureDetails details;

@@ -124,8 +124,8 @@ def doctor(cluster, ctl=None, folder=None, **environment):
 
 
 @pytest.mark.parametrize("results, code, said", [
-    ("share", "MC409", "results are in the daemon's memory"),
-    ("copy", "MC406", "MLXCOMM_RESULTS=copy asks for it"),
+    ("share", "MC409", "results lie in the daemon's memory"),
+    ("copy", "MC406", "MLXCOMM_RESULTS=copy is set"),
     ("maybe", "MC408", 'MLXCOMM_RESULTS: expected share or copy, got "maybe"')])
 def test_doctor_says_where_results_lie(cluster, results, code, said):
     c = cluster(1)

@@ -303,7 +303,7 @@ NB_MODULE(_mlxcomm, m) {
         "the nanobind that client/python/mlx_release.py lists for this MLX");
   }
   mlxcomm::graph::SetAroundWaits(mlxcomm::python::WaitWithoutPythonLock);
-  mlxcomm::graph::SetHandingOver(mlxcomm::python::HandOverToThisThread);
+  mlxcomm::graph::SetHandOver(mlxcomm::python::HandOverToThisThread);
   m.attr("version") = mlxcomm_version();
   nb::register_exception_translator(mlxcomm::python::Translate);
   mlxcomm::python::BindGroups(m);

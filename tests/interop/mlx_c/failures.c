@@ -36,14 +36,14 @@ void WrongArguments(mlx_distributed_group world) {
   Wrong(mlxcomm_mlx_all_reduce(&res, empty, MLXCOMM_SUM, world, 0, cpu), "got an empty one");
   mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_BARRIER, world, 0, cpu);
   Wrong(mlxcomm_mlx_operate(&res, x, &request),
-        "kind: expected one of mlxcomm_kind, but no barrier, got 5");
+        "kind: expected an mlxcomm_kind other than barrier, got 5");
   request.kind = (mlxcomm_kind)-1;
-  Wrong(mlxcomm_mlx_operate(&res, x, &request), "no barrier, got -1");
+  Wrong(mlxcomm_mlx_operate(&res, x, &request), "other than barrier, got -1");
   request.struct_size = 8;
   Wrong(mlxcomm_mlx_operate(&res, x, &request), "sizeof(mlxcomm_mlx_request)");
   Wrong(mlxcomm_mlx_operate(&res, x, NULL), "sizeof(mlxcomm_mlx_request)");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)0, world, 0, cpu),
-        "all_reduce: op: expected one of mlxcomm_operator, got 0");
+        "all_reduce: op: expected an mlxcomm_operator, got 0");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)99, world, 0, cpu), "got 99");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, MLXCOMM_AND, world, 0, cpu), "and");
   OK(mlx_astype(&whole, x, MLX_INT32, cpu));
@@ -54,24 +54,24 @@ void WrongArguments(mlx_distributed_group world) {
         "root: expected a rank below 2, got 2");
   Wrong(mlxcomm_mlx_broadcast(&res, x, INT_MAX, world, 0, cpu), "got 2147483647");
   Wrong(mlxcomm_mlx_reduce_scatter(&res, x, MLXCOMM_SUM, world, 0, cpu),
-        "x: expected a leading axis that 2");
+        "x: expected a leading axis divisible by 2");
   Wrong(mlxcomm_mlx_scatter(&res, scalar, 0, world, 0, cpu), "got shape ()");
   Wrong(mlxcomm_mlx_all_to_all(&res, x, world, 0, cpu), "got shape (3)");
   Wrong(mlxcomm_mlx_gather(&res, x, 9, world, 0, cpu), "below 2, got 9");
   Wrong(mlxcomm_mlx_all_gather_v(&res, x, counts, 1, world, 0, cpu),
         "one for each of 2 ranks, got 1");
-  Wrong(mlxcomm_mlx_all_gather_v(&res, x, huge, 2, world, 0, cpu), "together below 2^31");
+  Wrong(mlxcomm_mlx_all_gather_v(&res, x, huge, 2, world, 0, cpu), "with a sum below 2^31");
   Wrong(mlxcomm_mlx_all_gather_v(&res, scalar, NULL, 0, world, 0, cpu), "got a scalar");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, NULL, other, 2, world, 0, cpu), "expected a table");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, counts, counts, 2, world, 0, cpu),
-        "send_counts: expected 3 in all, the rows of x, got 6");
+        "send_counts: expected 3 in total, the rows of x, got 6");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, other, NULL, 3, world, 0, cpu), "2 ranks, got 3");
   Wrong(mlxcomm_mlx_send(&res, x, rank, 0, world, 0, cpu), "expected another rank");
   Wrong(mlxcomm_mlx_send(&res, x, -5, 0, world, 0, cpu), "send: dst: expected a rank, got -5");
   Wrong(mlxcomm_mlx_recv(&res, NULL, 1, MLX_FLOAT32, 0, 0, nothing, world, 0, cpu),
         "shape: expected");
   Wrong(mlxcomm_mlx_recv(&res, &length, 1, (mlx_dtype)77, 1 - rank, 0, nothing, world, 0, cpu),
-        "dtype: expected one of mlx_dtype, got 77");
+        "dtype: expected an mlx_dtype, got 77");
   Wrong(mlxcomm_mlx_recv_like(&res, x, 2, 0, world, 0, cpu), "source: expected another rank");
   Wrong(mlxcomm_mlx_split(&group, world, -2, 0, NULL, 0), "color: expected 0 or more");
   Wrong(mlxcomm_mlx_split(&group, world, 0, 0, "", 0), "name");
