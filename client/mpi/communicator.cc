@@ -14,12 +14,12 @@ namespace {
 
 using client::UnderWay;
 
-// Null buffers of no bytes are allowed, but not for memcpy.
+// memcpy does not allow null, which is valid for no bytes.
 void Copy(void* to, const void* from, std::uint64_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// The program's buffer, where the daemon can reach it.
+// A program's buffer, or a range of the arena in its place.
 class Staged {
  public:
   Staged(Connection& connection, bool in_arena, std::uint64_t bytes) {
@@ -50,7 +50,7 @@ void Communicator::Reduce(const void* input, void* output, std::uint64_t count, 
   if (bytes == 0) return group_->AllReduce(nullptr, nullptr, 0, type.type, op);
   const Staged staged(*connection_, InArena(output, bytes), bytes);
   void* const result = staged.data(output);
-  const bool readable = InArena(input, bytes);  // Then it needs no copy of its own.
+  const bool readable = InArena(input, bytes);
   if (!readable) Copy(result, input, bytes);
   group_->AllReduce(readable ? input : result, result, count, type.type, op);
   if (staged.copied()) Copy(output, result, bytes);
@@ -93,8 +93,8 @@ void Communicator::Send(const void* input, std::uint64_t count, const Type& type
   const std::uint64_t bytes = count * type.bytes;
   client::ReapSends();
   if (bytes == 0) return group_->Send(nullptr, 0, type.type, to);
-  // Its own copy, also of what lies in the arena: the program may write there when this has returned. The
-  // library keeps the range until the send has ended.
+  // Copied even from the arena, because the program may overwrite the buffer when this returns. The library
+  // keeps the range until the send has ended.
   const Buffer copy(*connection_, bytes);
   Copy(copy.data(), input, bytes);
   if (client::SendBytesMax() == 0) return group_->Send(copy.data(), count, type.type, to);

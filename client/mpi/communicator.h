@@ -1,14 +1,13 @@
-// A group of ranks as MPI's functions use it: buffers anywhere, every call waits.
+// A group of ranks for MPI's functions, which take buffers anywhere and block.
 //
 //   program's buffer ──copy──▶ arena ══ daemon ══▶ arena ──copy──▶ program's buffer
-//   a buffer of the arena goes as it is
+//   (buffers in the arena are not copied)
 //
-// An operator that the daemon does not have is an all_gather, with the program's function applied
-// to the blocks in order of rank, for n times the memory. A communicator of one rank has no group:
-// the output is the input.
+// An operator that the daemon does not have is an all_gather, then the program's function applied to the
+// blocks in order of rank. A communicator of one rank has no group: the output is the input.
 //
-// Owner: process.h's table and the calls under way, together. Thread: any. Memory: during a call a
-// range of the arena for each buffer that is not in it.
+// Owner: process.h's table and the calls in progress, together. Thread: any. Memory: during a call, a range
+// of the arena for each buffer outside of it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ namespace mlxcomm::mpi {
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  Communicator() = default;  // This rank alone.
+  Communicator() = default;  // Only this rank.
   Communicator(std::shared_ptr<Connection> connection, Group group,
                std::shared_ptr<Communicator> whole)
       : connection_(std::move(connection)), whole_(std::move(whole)), group_(std::move(group)) {}
@@ -33,14 +32,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::uint32_t rank() const { return group_ ? group_->rank() : 0; }
   std::uint32_t size() const { return group_ ? group_->size() : 1; }
 
-  // All throw mlxcomm::Error. `input` may equal `output` where a reduction is in place.
+  // All throw mlxcomm::Error. A reduction may be in place.
   void AllReduce(const void* input, void* output, std::uint64_t count, const Type& type,
                  const Operator& op, MPI_Datatype handle);
   void AllGather(const void* input, void* output, std::uint64_t count, const Type& type);
-  // Returns once the payload lies in the arena (client/lib/pending_sends.h).
+  // Returns once the payload is in the arena (client/lib/pending_sends.h).
   void Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to);
   void Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from);
-  // A negative color: this rank alone. `self` is this one, which outlives its parts.
+  // A negative color gives a communicator of this rank. `self` is this one; its parts keep it alive.
   static std::shared_ptr<Communicator> Split(const std::shared_ptr<Communicator>& self, int color,
                                              int key);
 

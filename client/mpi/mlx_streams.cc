@@ -12,16 +12,15 @@
 namespace mlxcomm::mpi {
 namespace {
 
-// mlx::core::get_streams(), synchronize(Stream), scheduler::scheduler(), by the Itanium C++ ABI, which
-// both systems have.
+// mlx::core::get_streams(), synchronize(Stream), scheduler::scheduler(), mangled by the Itanium C++ ABI.
 constexpr char kGetStreams[] = "_ZN3mlx4core11get_streamsEv";
 constexpr char kSynchronize[] = "_ZN3mlx4core11synchronizeENS0_6StreamE";
 constexpr char kScheduler[] = "_ZN3mlx4core9scheduler9schedulerEv";
 
-struct Dry {
+struct Finished {
   std::mutex mutex;
   std::condition_variable changed;
-  bool is_so = false;
+  bool value = false;
 };
 
 }  // namespace
@@ -30,7 +29,7 @@ MlxStreams MlxStreams::Find(const void* caller) {
   MlxStreams found;
   Dl_info library;
   if (::dladdr(caller, &library) == 0 || library.dli_fname == nullptr) return found;
-  // It is loaded already; this handle is kept for the life of the process.
+  // It is loaded already; the handle is never closed.
   void* const mlx = ::dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (mlx == nullptr) return found;
   using GetStreams = std::vector<Stream> (*)();
@@ -47,33 +46,33 @@ MlxStreams MlxStreams::Find(const void* caller) {
   return found;
 }
 
-// On a thread of its own, which may wait for ever: then it ends with the process.
-bool MlxStreams::RunDry(std::chrono::seconds most) const {
+// The work runs on another thread, which may block until the process ends.
+bool MlxStreams::AwaitEnd(std::chrono::seconds most) const {
   if (get_streams_ == nullptr) return true;
-  const auto dry = std::make_shared<Dry>();
-  const auto run = [get_streams = get_streams_, synchronize = synchronize_, dry] {
+  const auto finished = std::make_shared<Finished>();
+  const auto run = [get_streams = get_streams_, synchronize = synchronize_, finished] {
     try {
       for (const Stream& stream : get_streams()) {
         try {
           synchronize(stream);
-        } catch (const std::exception& error) {  // An operation's error.
-          std::fprintf(stderr, "mlxcomm: at the end of the program: %s\n", error.what());
+        } catch (const std::exception& error) {  // An operation failed.
+          std::fprintf(stderr, "mlxcomm: at exit: %s\n", error.what());
         }
       }
-    } catch (const std::exception& error) {  // No memory.
-      std::fprintf(stderr, "mlxcomm: at the end of the program: %s\n", error.what());
+    } catch (const std::exception& error) {  // Out of memory.
+      std::fprintf(stderr, "mlxcomm: at exit: %s\n", error.what());
     }
-    const std::lock_guard lock(dry->mutex);
-    dry->is_so = true;
-    dry->changed.notify_all();
+    const std::lock_guard lock(finished->mutex);
+    finished->value = true;
+    finished->changed.notify_all();
   };
   try {
     std::thread(run).detach();
   } catch (const std::exception&) {  // No thread is available.
     return false;
   }
-  std::unique_lock lock(dry->mutex);
-  return dry->changed.wait_for(lock, most, [&dry] { return dry->is_so; });
+  std::unique_lock lock(finished->mutex);
+  return finished->changed.wait_for(lock, most, [&finished] { return finished->value; });
 }
 
 }  // namespace mlxcomm::mpi

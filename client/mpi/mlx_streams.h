@@ -1,13 +1,10 @@
-// The streams of the MLX that called us: at the end of the process they run dry.
+// Waits at exit until the calling MLX has finished its streams' work. A program may exit with operations
+// queued that MLX has not passed to MPI yet (mx.async_eval), and other ranks still need them. This uses three
+// functions of MLX's public C++ interface (mlx/stream.h, mlx/scheduler.h), found in the library that called
+// MPI_Init; without them it does nothing.
 //
-// A program may end with operations begun that MLX has not called yet (mx.async_eval; mlx-lm's
-// generate always leaves one): MLX calls MPI when their turn comes, from threads of its own, and
-// other ranks still need them. MPI does not know of them. So MLX is asked, by three functions of
-// its public C++ interface (mlx/stream.h, mlx/scheduler.h), looked up in the library that called
-// MPI_Init; where it does not have them, as in other releases, nothing is done.
-//
-// Owner: process.cc. Thread: Find, that of MPI_Init; RunDry, that of the exit handlers, and one of
-// its own. Memory: three addresses.
+// Owner: process.cc. Thread: Find on MPI_Init's, AwaitEnd on that of the exit handlers. Memory: three
+// addresses.
 #pragma once
 
 #include <chrono>
@@ -17,7 +14,7 @@ namespace mlxcomm::mpi {
 
 class MlxStreams {
  public:
-  // As MLX has it: passed by value, so its layout is part of the names' meaning.
+  // MLX's layout, because it is passed by value.
   struct Stream {
     int index;
     int device_type;
@@ -25,12 +22,12 @@ class MlxStreams {
   };
 
   MlxStreams() = default;
-  // In the library that contains `caller`. MLX's scheduler and its list of streams exist from then
-  // on, so that exit handlers that are set later run before they are destroyed.
+  // Looks in the library that contains `caller`. This creates MLX's scheduler and list of streams, so that
+  // exit handlers registered later run before these are destroyed.
   static MlxStreams Find(const void* caller);
 
-  // Waits at most this long until MLX has finished all its work. False: it has not.
-  bool RunDry(std::chrono::seconds most) const;
+  // Waits at most this long, and returns whether MLX has finished.
+  bool AwaitEnd(std::chrono::seconds most) const;
 
  private:
   std::vector<Stream> (*get_streams_)() = nullptr;

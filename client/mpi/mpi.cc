@@ -1,6 +1,6 @@
-// The functions that MLX calls: arguments are checked and handles looked up here, communicator.h
-// does the rest. Exceptions thrown here reach Python from the evaluation; a program that catches
-// nothing ends, as it would by Open MPI's own error handling.
+// The functions that MLX calls. They check arguments and look up handles; communicator.h does the rest.
+// Exceptions reach Python from the evaluation; a program that does not catch them terminates, as with Open
+// MPI.
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
@@ -26,32 +26,32 @@ using mlxcomm::mpi::Type;
 std::uint64_t Count(int count, const char* call) {
   if (count < 0) {
     Refuse(call, "a count of " + std::to_string(count) +
-                     ": MPI counts elements in 31 bits; use mlxcomm's own group for larger arrays");
+                     ": MPI counts in 31 bits; use mlxcomm's own group for larger arrays");
   }
   return static_cast<std::uint64_t>(count);
 }
 
 void CheckBuffer(const void* data, std::uint64_t count, const char* call) {
   if (count != 0 && (data == nullptr || data == MPI_IN_PLACE)) {
-    Refuse(call, "a buffer that is NULL, or MPI_IN_PLACE where that means nothing");
+    Refuse(call, "expected a buffer, got NULL or an unsupported MPI_IN_PLACE");
   }
 }
 
 template <typename Value>
 void CheckResult(const Value* result, const char* call) {
-  if (result == nullptr) Refuse(call, "the place for the result is NULL");
+  if (result == nullptr) Refuse(call, "expected a pointer for the result, got NULL");
 }
 
-// MLX sends with tag 0 and receives with any: with one tag these are the same.
+// MLX sends with tag 0 and receives with any tag.
 void CheckTag(int tag, bool receives, const char* call) {
   if (tag == 0 || (receives && tag == MPI_ANY_TAG)) return;
-  Refuse(call, "tag " + std::to_string(tag) + ": expected 0, the tag that MLX sends with");
+  Refuse(call, "tag " + std::to_string(tag) + ": expected 0, MLX's tag");
 }
 
 std::uint32_t Peer(int rank, std::uint32_t size, const char* call) {
   if (rank < 0 || static_cast<std::uint32_t>(rank) >= size) {
     Refuse(call, "rank " + std::to_string(rank) + ": expected 0 to " + std::to_string(size - 1) +
-                     ", and no wildcard");
+                     " (no wildcard)");
   }
   return static_cast<std::uint32_t>(rank);
 }
@@ -63,7 +63,7 @@ extern "C" {
 int MPI_Get_library_version(char* version, int* length) {
   CheckResult(version, "MPI_Get_library_version");
   CheckResult(length, "MPI_Get_library_version");
-  // MLX looks for the name of the library with this interface.
+  // MLX searches this text for "Open MPI".
   *length = std::snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING,
                           "mlxcomm %s, with the interface of Open MPI v5.0", mlxcomm_version());
   return MPI_SUCCESS;
@@ -130,7 +130,7 @@ int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void
     input = static_cast<const char*>(receive) + elements * known.bytes * call.on()->rank();
   } else if (FindType(send_type, kCall).type != known.type ||
              Count(send_count, kCall) != elements) {
-    Refuse(kCall, "expected the same type and count to send as to receive");
+    Refuse(kCall, "expected the same type and count for sending and receiving");
   }
   CheckBuffer(input, elements, kCall);
   call.on()->AllGather(input, receive, elements, known);

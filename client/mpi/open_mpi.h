@@ -1,13 +1,12 @@
-/* The part of Open MPI's C interface that MLX looks up by name in the library which
- * MLX_MPI_LIBNAME names. Handles are addresses of objects, as Open MPI has it; here
- * nobody looks behind them, so any other address is an error and never a crash.
+/* The part of Open MPI's C interface that MLX loads from the library in MLX_MPI_LIBNAME. Handles are
+ * addresses
+ * of objects, as in Open MPI, but are never dereferenced: a wrong one is an error, not a crash.
  *
- * Where Open MPI would end the process, these functions throw std::runtime_error (but
- * MPI_Comm_free and MPI_Finalize, which destructors call): MLX looks at no return code, and
- * a program in C ends with the message.
+ * On errors these functions throw std::runtime_error (except MPI_Comm_free and MPI_Finalize, which
+ * destructors call), because MLX ignores return codes. A C program terminates with the message.
  *
- * Owner: what MPI_Comm_split made is freed by MPI_Comm_free; types and operators stay.
- * Thread: any. Memory: buffers are the caller's, anywhere, until the function returns.
+ * Owner: free a communicator from MPI_Comm_split with MPI_Comm_free; types and operators are permanent.
+ * Thread: any. Memory: buffers are the caller's.
  */
 #ifndef MLXCOMM_MPI_OPEN_MPI_H_
 #define MLXCOMM_MPI_OPEN_MPI_H_
@@ -33,7 +32,7 @@ typedef void* MPI_Datatype;
 typedef void* MPI_Op;
 typedef void(MPI_User_function)(void* in, void* in_and_out, int* count, MPI_Datatype* type);
 
-/* Its own names. NOLINTBEGIN(readability-identifier-naming) */
+/* Open MPI's names. NOLINTBEGIN(readability-identifier-naming) */
 typedef struct ompi_status_public_t {
   int MPI_SOURCE;
   int MPI_TAG;
@@ -43,7 +42,7 @@ typedef struct ompi_status_public_t {
 } MPI_Status;
 /* NOLINTEND(readability-identifier-naming) */
 
-/* What a handle points at: a name, to be seen in a debugger. */
+/* A handle's object: a name for debuggers. */
 typedef struct mlxcomm_mpi_object {
   const char* name;
 } mlxcomm_mpi_object;
@@ -67,12 +66,12 @@ MLXCOMM_MPI_API int MPI_Allreduce(const void* send, void* receive, int count, MP
 MLXCOMM_MPI_API int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type,
                                   void* receive, int receive_count, MPI_Datatype receive_type,
                                   MPI_Comm comm);
-/* Tag 0 only; MPI_Recv takes MPI_ANY_TAG as well. */
+/* Only tag 0; MPI_Recv also accepts MPI_ANY_TAG. */
 MLXCOMM_MPI_API int MPI_Send(const void* data, int count, MPI_Datatype type, int destination,
                              int tag, MPI_Comm comm);
 MLXCOMM_MPI_API int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag,
                              MPI_Comm comm, MPI_Status* status);
-/* Of two uint8_t only: the first is float16, the second bfloat16. */
+/* Only two uint8_t: the first call gives float16, the second bfloat16. */
 MLXCOMM_MPI_API int MPI_Type_contiguous(int count, MPI_Datatype of, MPI_Datatype* type);
 MLXCOMM_MPI_API int MPI_Type_commit(MPI_Datatype* type);
 MLXCOMM_MPI_API int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* op);

@@ -20,15 +20,15 @@ namespace mlxcomm::mpi {
 namespace {
 
 struct Process {
-  std::mutex joining;  // Before `mutex`, which no thread holds while it waits.
+  std::mutex joining;  // Locked before `mutex`, which no thread holds while it waits.
   std::mutex mutex;
   bool exiting = false;
   pid_t joined_by = 0;
-  int calls = 0;  // Under way.
+  int calls = 0;  // In progress.
   std::shared_ptr<Communicator> world;
-  std::map<const void*, std::shared_ptr<Communicator>> parts;  // By their own address.
-  MlxStreams streams;                                          // Set before the exit handler is.
-  std::atomic<bool> gave_up = false;                           // On waiting for the streams.
+  std::map<const void*, std::shared_ptr<Communicator>> parts;  // By address.
+  MlxStreams streams;                                          // Set before the exit handler.
+  std::atomic<bool> gave_up = false;                           // Stopped waiting for the streams.
 };
 Process& GetProcess() {
   static Process* const process = new Process;
@@ -40,34 +40,30 @@ struct Held {
   std::map<const void*, std::shared_ptr<Communicator>> parts;
 };
 
-// Takes everything out of the tables, unless a call is under way. A forked child has nothing to
-// leave.
+// Takes everything out of the tables, unless a call is in progress or this is a forked child.
 Held TakeAll(Process& process) {
   const std::lock_guard lock(process.mutex);
   if (process.calls > 0 || process.joined_by != ::getpid()) return {};
   return {std::exchange(process.world, nullptr), std::exchange(process.parts, {})};
 }
 
-// A process that has met an exception may hold operations that other ranks will never call.
-constexpr std::chrono::seconds kDryMost{20};
+// After an exception the process may have operations that other ranks will never call.
+constexpr std::chrono::seconds kStreamsMax{20};
 
-void RunStreamsDry(Process& process) {
+void AwaitStreams(Process& process) {
   if (process.gave_up || process.joined_by != ::getpid()) return;
   const client::UnderWay under_way;
-  const bool dry = process.streams.RunDry(kDryMost);
+  const bool finished = process.streams.AwaitEnd(kStreamsMax);
   client::AwaitSends();
-  if (dry) return;
+  if (finished) return;
   process.gave_up = true;
-  std::fprintf(
-      stderr,
-      "mlxcomm: what this program had begun has not ended %d s after its end, and is given "
-      "up\n",
-      static_cast<int>(kDryMost.count()));
+  std::fprintf(stderr, "mlxcomm: no longer waiting for operations, %d s after the program's end\n",
+               static_cast<int>(kStreamsMax.count()));
 }
 
 void Exit() {
   Process& process = GetProcess();
-  RunStreamsDry(process);
+  AwaitStreams(process);
   {
     const std::lock_guard lock(process.mutex);
     process.exiting = true;
@@ -94,7 +90,7 @@ void Join(const void* caller) {
   const std::lock_guard joining(process.joining);
   {
     const std::lock_guard lock(process.mutex);
-    if (process.exiting) throw std::runtime_error("MPI_Init: the process is ending");
+    if (process.exiting) throw std::runtime_error("MPI_Init: the process is exiting");
     if (process.world != nullptr) return;
   }
   std::shared_ptr<Communicator> world = JoinWorld();
@@ -102,7 +98,7 @@ void Join(const void* caller) {
     process.streams = MlxStreams::Find(caller);
     return std::atexit(Exit);
   }();
-  (void)registered;  // Full: then the daemon sees the process end.
+  (void)registered;  // If the table is full, the daemon sees the process die.
   const std::lock_guard lock(process.mutex);
   process.world = std::move(world);
   process.joined_by = ::getpid();
@@ -114,24 +110,24 @@ void Leave() noexcept {
     const std::lock_guard lock(process.mutex);
     if (process.exiting) return;
   }
-  RunStreamsDry(process);  // MLX calls this at the end of the process, some releases before Exit.
+  AwaitStreams(process);  // Some releases of MLX call this before Exit.
   const Held held = TakeAll(process);
 }
 
 Call::Call(MPI_Comm handle, const char* name) {
   Process& process = GetProcess();
   const std::lock_guard lock(process.mutex);
-  if (process.exiting) throw std::runtime_error(std::string(name) + ": the process is ending");
+  if (process.exiting) throw std::runtime_error(std::string(name) + ": the process is exiting");
   if (process.world == nullptr) {
     throw std::runtime_error(std::string(name) +
-                             ": expected MPI_Init before, and no MPI_Finalize since");
+                             ": expected MPI_Init, and no MPI_Finalize, before it");
   }
   const auto part = process.parts.find(handle);
   if (part == process.parts.end() && handle != &ompi_mpi_comm_world) {
     throw std::runtime_error(
         std::string(name) +
-        ": unknown communicator handle: expected ompi_mpi_comm_world of this library, "
-        "or what its MPI_Comm_split gave and MPI_Comm_free has not taken");
+        ": unknown communicator handle: expected ompi_mpi_comm_world of this library, or a result "
+        "of its MPI_Comm_split that is not freed");
   }
   on_ = part == process.parts.end() ? process.world : part->second;
   ++process.calls;
@@ -139,7 +135,7 @@ Call::Call(MPI_Comm handle, const char* name) {
 
 Call::~Call() {
   Process& process = GetProcess();
-  on_.reset();  // Perhaps the last, after MPI_Comm_free: closed with no lock held.
+  on_.reset();  // May close the communicator, so without a lock.
   const std::lock_guard lock(process.mutex);
   --process.calls;
 }
@@ -154,7 +150,7 @@ MPI_Comm Add(std::shared_ptr<Communicator> part) {
 
 bool Remove(MPI_Comm handle) noexcept {
   Process& process = GetProcess();
-  std::shared_ptr<Communicator> part;  // Closed after the lock is given back.
+  std::shared_ptr<Communicator> part;  // Closed after the lock is released.
   const std::lock_guard lock(process.mutex);
   if (process.exiting) return true;
   const auto found = process.parts.find(handle);

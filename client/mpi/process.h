@@ -1,9 +1,5 @@
-// This process as a rank: the world, and the communicators that were split off.
-//
-//   (nothing) ──Join──▶ joined ──Leave──▶ (nothing)        the end of the process: Exit
-//
-// README.md, The end, says what the exit handler does, which is set after everything was loaded. From
-// then on nothing is touched.
+// This process's communicators: the world, and those split from it. README.md, "Exit", describes the exit
+// handler.
 //
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
 #pragma once
@@ -15,15 +11,15 @@
 
 namespace mlxcomm::mpi {
 
-// Connects and joins, by the environment; a second call does nothing. For one rank there is no
-// daemon. Throws the error that MLX should show. `caller`: an address in the calling library.
+// Connects and joins as the environment says; a second call does nothing. One rank needs no daemon. `caller`:
+// an address in the calling library.
 void Join(const void* caller);
-// Leaves, unless a call is under way or the process ends.
+// Leaves, unless a call is in progress or the process is exiting.
 void Leave() noexcept;
 
 class Call {
  public:
-  // Throws for an unknown handle, and before Join. `name` is for the message.
+  // Throws for an unknown handle, and before Join. `name` is for messages.
   Call(MPI_Comm handle, const char* name);
   ~Call();
   Call(const Call&) = delete;
@@ -36,6 +32,6 @@ class Call {
 };
 
 MPI_Comm Add(std::shared_ptr<Communicator> part);
-bool Remove(MPI_Comm handle) noexcept;  // False: not a handle of Add's.
+bool Remove(MPI_Comm handle) noexcept;  // False: unknown handle.
 
 }  // namespace mlxcomm::mpi

@@ -170,7 +170,7 @@ def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
     ("operator", "MPI_Allreduce: unknown operator handle"),
     ("communicator", "MPI_Comm_rank: unknown communicator handle"),
     ("freed", "MPI_Comm_rank: unknown communicator handle"),
-    ("finalized", "MPI_Comm_rank: expected MPI_Init before"),
+    ("finalized", "MPI_Comm_rank: expected MPI_Init, and no"),
     ("rank", "MPI_Send: rank 2: expected 0 to 1"),
 ])
 def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expected):

@@ -126,9 +126,9 @@ static void UseLate(void) {
   if (used_late.ctx == NULL) return;
   KeepErrors();
   CHECK(mlx_distributed_group_size(used_late) == 2 && mlx_distributed_group_rank(used_late) <= 1);
-  CheckFailed(Sum(used_late, 1, 2), MLXCOMM_CANCELLED, -1, "this process is ending");
-  CheckFailed(mlxcomm_mlx_barrier(used_late, 0), MLXCOMM_CANCELLED, -1, "this process is ending");
-  CheckFailed(mlxcomm_mlx_check(used_late), MLXCOMM_CANCELLED, -1, "this process is ending");
+  CheckFailed(Sum(used_late, 1, 2), MLXCOMM_CANCELLED, -1, "this process is exiting");
+  CheckFailed(mlxcomm_mlx_barrier(used_late, 0), MLXCOMM_CANCELLED, -1, "this process is exiting");
+  CheckFailed(mlxcomm_mlx_check(used_late), MLXCOMM_CANCELLED, -1, "this process is exiting");
   OK(mlx_distributed_group_free(used_late));
   Say("refused");
 }

@@ -1,4 +1,4 @@
-#include "client/mpi/user_operator.h"
+#include "client/mpi/handles.h"
 
 #include <gtest/gtest.h>
 
