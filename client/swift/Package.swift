@@ -1,8 +1,8 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// pkg-config finds libmlxcomm (README.md), through mlxcomm.pc of its installation. With
-// MLXCOMM_SWIFT_MLX=1 in the environment there is also MlxcommMLX, which needs mlx-swift.
+// pkg-config finds libmlxcomm by its mlxcomm.pc (README.md). MLXCOMM_SWIFT_MLX=1 in the environment adds
+// MlxcommMLX, which needs mlx-swift.
 let package = Package(
   name: "mlxcomm",
   platforms: [.macOS(.v14)],

@@ -1,7 +1,4 @@
-/* The installed mlxcomm.h, for the module map beside it; where it lies is up to pkg-config, or -Xcc -I.
- *
- * Owner, Thread, Memory: as mlxcomm.h says. There is nothing else in it.
- */
+/* Includes the installed mlxcomm.h for the module map; pkg-config or -Xcc -I gives its folder. */
 #ifndef MLXCOMM_SWIFT_SHIM_H_
 #define MLXCOMM_SWIFT_SHIM_H_
 

@@ -1,6 +1,5 @@
-// Threads in which libmlxcomm's blocking calls wait for async functions. Swift has as many threads
-// as cores, which must not block; Dispatch has too few for one for each wait. So each call that
-// waits gets a thread here, which is reused, and ends after some seconds without work.
+// Threads for libmlxcomm's blocking calls in async functions. Swift's own threads, one for each core, must
+// not block, and Dispatch has too few. Threads are reused, and exit after some idle seconds.
 
 import CMlxcomm
 import Foundation
@@ -16,7 +15,7 @@ final class BlockingThreads: @unchecked Sendable {  // All state is behind `cond
   private var queued: [Work] = []
   private var idle = 0
 
-  /// Throws if the system has no more threads; then the work is not done.
+  /// Throws, without running the work, if the system has no more threads.
   func run(_ work: @escaping Work) throws {
     condition.lock()
     defer { condition.unlock() }
@@ -46,8 +45,8 @@ final class BlockingThreads: @unchecked Sendable {  // All state is behind `cond
       argument.release()
       throw MlxcommError(
         .resourceExhausted,
-        "no thread for a call that waits: \(String(cString: strerror(code))). Await fewer operations "
-          + "at once, or raise this process's limit of threads (ulimit -u)")
+        "cannot start a thread for a blocking call: \(String(cString: strerror(code))). Await fewer "
+          + "operations at once, or raise the limit of threads (ulimit -u)")
     }
   }
 
@@ -75,9 +74,8 @@ final class BlockingThreads: @unchecked Sendable {  // All state is behind `cond
   }
 }
 
-/// Whether the blocking call of one thread should end: libmlxcomm asks about every 50 ms while it
-/// waits, in the waiting thread, and a connection has only one callback for that. So the flag is
-/// the thread's.
+/// Interrupts the blocking call of one thread. libmlxcomm calls a connection's one callback about every 50 ms
+/// on the waiting thread, so the flag is thread-specific.
 final class Interruption: @unchecked Sendable {  // `raised` is behind `lock`.
   private static let ofThread: pthread_key_t = {
     var key = pthread_key_t()
@@ -105,7 +103,7 @@ final class Interruption: @unchecked Sendable {  // `raised` is behind `lock`.
   }
 }
 
-/// A blocking call, awaited; cancelling the Task interrupts it.
+/// Awaits a blocking call; cancelling the Task interrupts it.
 func awaitBlocking<Value: Sendable>(
   _ body: @escaping @Sendable () throws -> Value
 ) async throws -> Value {

@@ -1,20 +1,19 @@
 // Elements in the arena, the memory that this process shares with its daemon.
 //
-// A buffer belongs to an operation from its beginning to its end: meanwhile no other code may touch
-// what the operation writes, or change what it reads. Memory keeps track of that by claims on
-// ranges of bytes. A second operation that needs claimed bytes is refused with an error; reading or
-// writing such elements from Swift is a mistake of the program, like overlapping access to a
-// variable, and ends it with a message.
+// While an operation is in progress, no other code may touch what it writes, or change what it reads. Memory
+// enforces
+// this with claims on ranges of bytes: another operation on claimed bytes throws, and direct access traps,
+// like overlapping access to a variable.
 //
-// Thread: any; the claims make it so. Memory: the arena's, or in a group of one rank the heap's; it
-// is freed when the last buffer, view and operation of it is gone.
+// Thread: any. Memory: the arena's, or the heap's in a group of one rank; freed with its last buffer, view
+// and operation.
 
 import CMlxcomm
 import Foundation
 
-/// Where the elements of a buffer and its views are.
+/// The memory of a buffer and its views.
 final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; they guard `base`'s bytes.
-  let connection: Connection?  // nil: the heap's.
+  let connection: Connection?  // nil: on the heap.
   let base: UnsafeMutableRawPointer
 
   struct Claim: Equatable {
@@ -45,7 +44,7 @@ final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; they gu
     }
   }
 
-  /// nil: other work is going on there.
+  /// Returns nil if the bytes are in use.
   func claim(_ bytes: Range<Int>, isExclusive: Bool) -> Claim? {
     let claim = Claim(bytes: bytes, isExclusive: isExclusive)
     return lock.withLock {
@@ -66,15 +65,15 @@ final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; they gu
   func during<Value>(_ bytes: Range<Int>, isExclusive: Bool, _ body: () throws -> Value) rethrows -> Value {
     guard let claim = claim(bytes, isExclusive: isExclusive) else {
       fatalError(
-        "mlxcomm: a buffer is \(isExclusive ? "written" : "read") while an operation that is under way, "
-          + "or another thread, \(isExclusive ? "uses" : "writes") it: wait for that first")
+        "mlxcomm: a buffer is \(isExclusive ? "written" : "read") while an operation or another thread "
+          + "\(isExclusive ? "uses" : "writes") it: wait for that first")
     }
     defer { release(claim) }
     return try body()
   }
 }
 
-/// `count` elements in memory that the daemon works on. Copies of the reference are the same elements.
+/// `count` elements in memory shared with the daemon.
 public final class Buffer<Element: Scalar>: Sendable {
   let memory: Memory
   let offset: Int  // In elements.
@@ -86,9 +85,7 @@ public final class Buffer<Element: Scalar>: Sendable {
     self.count = count
   }
 
-  /// Elements with undefined values.
-  ///
-  /// Throws RESOURCE_EXHAUSTED, with figures, where the arena is full.
+  /// Makes a buffer of undefined elements. Throws RESOURCE_EXHAUSTED if the arena is full.
   public convenience init(count: Int, in group: Group) throws {
     try self.init(count: count, of: group.core.job?.connection)
   }
@@ -110,17 +107,16 @@ public final class Buffer<Element: Scalar>: Sendable {
     guard count >= 0 else { throw invalid("count: expected 0 or more, got \(count)") }
     guard MemoryLayout<Element>.stride == Element.dataType.byteCount else {
       throw invalid(
-        "\(Element.self): has \(MemoryLayout<Element>.stride) bytes, expected "
-          + "\(Element.dataType.byteCount), which \(Element.dataType) has")
+        "\(Element.self): expected \(Element.dataType.byteCount) bytes, as \(Element.dataType) has, got "
+          + "\(MemoryLayout<Element>.stride)")
     }
     let (bytes, overflows) = count.multipliedReportingOverflow(by: MemoryLayout<Element>.stride)
-    guard !overflows else { throw invalid("count: \(count) elements are more than there is memory") }
+    guard !overflows else { throw invalid("count: \(count) elements exceed the address space") }
     self.init(try Memory(connection, byteCount: bytes), offset: 0, count: count)
     if Element.dataType == .bool { memory.base.initializeMemory(as: UInt8.self, repeating: 0, count: count) }
   }
 
-  /// Some of the elements as a buffer of their own, without a copy: an operation on it has only
-  /// these.
+  /// Returns some of the elements as a buffer, without a copy.
   public func view(_ range: Range<Int>) -> Buffer {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "a range outside of the buffer")
     return Buffer(memory, offset: offset + range.lowerBound, count: range.count)
@@ -160,8 +156,8 @@ extension Buffer: RandomAccessCollection {
   public var startIndex: Int { 0 }
   public var endIndex: Int { count }
 
-  /// One element. Each access checks whether an operation uses it: for many elements
-  /// `withUnsafeBufferPointer` and `withUnsafeMutableBufferPointer` are faster.
+  /// Accesses one element, and checks that no operation uses it. For many elements `withUnsafeBufferPointer`
+  /// and `withUnsafeMutableBufferPointer` are faster.
   public subscript(index: Int) -> Element {
     get { memory.during(bytes(of: index), isExclusive: false) { place(index..<index + 1)[0] } }
     set { memory.during(bytes(of: index), isExclusive: true) { place(index..<index + 1)[0] = newValue } }
@@ -179,14 +175,14 @@ extension Buffer: RandomAccessCollection {
   }
 }
 
-/// The arguments and results of collective functions: an array, which is copied into the arena and
-/// out of it, or a buffer, which lies there.
+/// An argument or result of a collective function: an array, which is copied into or out of the arena, or a
+/// buffer.
 public protocol Payload: Sendable {
   associatedtype Element: Scalar
   var count: Int { get }
-  /// For the package: the elements in the group's arena, and whether they are a copy.
+  /// Internal: the elements in the group's arena, and whether they are a copy.
   func inArena(of group: Group) throws -> (buffer: Buffer<Element>, isCopy: Bool)
-  /// For the package: a result.
+  /// Internal: makes a result.
   static func made(of buffer: Buffer<Element>) -> Self
 }
 

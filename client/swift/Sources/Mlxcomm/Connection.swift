@@ -1,30 +1,26 @@
-// A session with the daemon, and the job that a process has joined over it.
+// A session with the daemon, and the job that a process has joined over it. Thread: any.
 //
 //   Group ─▶ Job ─▶ Connection ◀─ Memory ◀─ Buffer
 //
-// ARC closes them in that order, whichever of them a program releases first: parts of a group
-// before the world group, that before the session, and the session only when its last buffer is
-// gone.
-//
-// Thread: any. The handles are libmlxcomm's, which may be used from any thread.
+// ARC closes them in this order: parts of a group, the world group, and, without buffers left, the session.
 
 import CMlxcomm
 import Foundation
 
-struct Handle: @unchecked Sendable {  // What it points to may be used from any thread (mlxcomm.h).
+struct Handle: @unchecked Sendable {  // libmlxcomm is thread-safe.
   let pointer: OpaquePointer
 }
 
-/// A session with the daemon of this machine. Groups make one of their own; use it to join several
-/// jobs, or to ask for less address space.
+/// A session with this machine's daemon. Groups open one themselves; use this to join several jobs, or to
+/// reserve less address space.
 public final class Connection: Sendable {
   let handle: Handle
 
   /// - Parameters:
-  ///   - socket: the daemon's; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
-  ///   - arenaBytes: address space for buffers; nil: as much as the daemon allows.
+  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
+  ///   - arenaBytes: address space for buffers, in bytes; nil: as much as the daemon allows.
   ///   - timeout: nil: 10 s.
-  ///   - startPrivateDaemon: whether one is started where there is none and no socket was named.
+  ///   - startPrivateDaemon: start one if no socket was named and no daemon is running.
   public init(
     socket: String? = nil, arenaBytes: Int? = nil, timeout: Duration? = nil,
     startPrivateDaemon: Bool = true
@@ -53,12 +49,12 @@ func withOptionalCString<Value>(
   _ string: String?, _ body: (UnsafePointer<CChar>?) throws -> Value
 ) throws -> Value {
   guard let string else { return try body(nil) }
-  guard !string.utf8.contains(0) else { throw invalid("\(string.debugDescription): holds a NUL") }
+  guard !string.utf8.contains(0) else { throw invalid("\(string.debugDescription): expected no NUL") }
   return try string.withCString(body)
 }
 
-/// A job that this process has joined: its world groups (one, and those that it has shrunk to), and
-/// the operations that are under way in any of its groups.
+/// A job that this process has joined: its world group, those that it has shrunk to, and the calls in
+/// progress.
 final class Job: @unchecked Sendable {  // All state is behind `condition`.
   let connection: Connection
 
@@ -68,7 +64,7 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
   private var ended = 0
   private var isClosed = false
 
-  /// From now on the job closes the world group's handle.
+  /// Takes ownership of the world group's handle.
   init(_ connection: Connection, world: Handle) {
     self.connection = connection
     worlds = [world]
@@ -84,7 +80,7 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
   func enter() throws {
     try condition.withLock {
       guard !isClosed else {
-        throw MlxcommError(.cancelled, "this process ends, and has left the job")
+        throw MlxcommError(.cancelled, "this process is exiting and has left the job")
       }
       underWay += 1
     }
@@ -104,46 +100,44 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
     return try body()
   }
 
-  /// Waits for operations that were begun, because other ranks still need them; then leaves the job
-  /// in an orderly way. Gives up after `patience` without the end of any: then the others learn
-  /// that a process has died.
+  /// Waits for operations in progress, because other ranks still need them, then leaves the job. If none ends
+  /// within `patience`, it gives up, and the other ranks see RANK_LOST.
   func close(patience: TimeInterval) {
     condition.lock()
     defer { condition.unlock() }
-    let told = Date(timeIntervalSinceNow: 10)
-    var hasTold = false
+    let reportAt = Date(timeIntervalSinceNow: 10)
+    var hasReported = false
     var before = ended
     var until = Date(timeIntervalSinceNow: patience)
     while underWay > 0 && Date() < until {
-      _ = condition.wait(until: hasTold ? until : min(told, until))
+      _ = condition.wait(until: hasReported ? until : min(reportAt, until))
       if ended != before {
         before = ended
         until = Date(timeIntervalSinceNow: patience)
       }
-      if underWay > 0 && !hasTold && Date() >= told {
-        hasTold = true
-        say("the program has ended; \(underWay) calls that it began are still under way. "
-          + "mlxcommctl status says whom they wait for; Ctrl-C ends the wait")
+      if underWay > 0 && !hasReported && Date() >= reportAt {
+        hasReported = true
+        log("exiting, but still waiting for \(underWay) calls. mlxcommctl status shows which ranks they "
+          + "wait for; Ctrl-C stops waiting")
       }
     }
     isClosed = true
     if underWay > 0 {
-      say("\(underWay) calls have not ended in \(patience) s after the end of the program: given up")
+      log("no longer waiting for \(underWay) calls: none has ended for \(patience) s")
       return
     }
-    // The last stands for the job. No thread is in a call on a group, and none begins one.
+    // Closing the last world leaves the job. No call on a group is in progress, and none can begin.
     if let world = worlds.popLast() { mlxcomm_group_close(world.pointer) }
     worlds.removeAll()
   }
 
-  private func say(_ text: String) {
+  private func log(_ text: String) {
     FileHandle.standardError.write(Data("mlxcomm: \(text)\n".utf8))
   }
 }
 
-/// Leaves the jobs of this process in an orderly way when it ends, because Swift does not
-/// deinitialize globals: else the other ranks would see a dead process. A trap, abort() or a signal
-/// does not get here.
+/// Leaves this process's jobs at exit, because Swift does not deinitialize globals. It does not run after a
+/// trap, abort() or a signal.
 enum ProcessEnd {
   private static let patienceSeconds = 60.0
 
@@ -166,7 +160,7 @@ enum ProcessEnd {
   }
 
   private static func leaveAll() {
-    guard getpid() == jobs.pid else { return }  // A forked child has nothing of its parent's.
+    guard getpid() == jobs.pid else { return }  // A forked child has joined nothing.
     let open = jobs.lock.withLock { jobs.known.compactMap(\.job) }
     for job in open { job.close(patience: patience()) }
   }
@@ -176,7 +170,7 @@ enum ProcessEnd {
       return patienceSeconds
     }
     guard let seconds = TimeInterval(word), seconds >= 0, seconds < 1e9 else {
-      let text = "mlxcomm: MLXCOMM_END_TIMEOUT=\(word): expected seconds; it is \(patienceSeconds)\n"
+      let text = "mlxcomm: MLXCOMM_END_TIMEOUT=\(word): expected seconds; using \(patienceSeconds)\n"
       FileHandle.standardError.write(Data(text.utf8))
       return patienceSeconds
     }

@@ -1,15 +1,14 @@
-// A group of ranks, in the shape of mlx-swift's DistributedGroup.
+// A group of ranks, modelled on mlx-swift's DistributedGroup.
 //
-//   let world = try Group()                        // this process's job, by its launcher
+//   let world = try Group()                        // this process's job, from its launcher
 //   let sum = try world.allSum([1, 2, 3] as [Float])
-//   let same = try await world.allSum(buffer)      // in async functions: no thread is blocked
+//   let same = try await world.allSum(buffer)      // in async functions; does not block a thread
 //
-// Every rank of a group must make the same calls in the same order. Child tasks (async let, a
-// TaskGroup) run in no particular order, so two of them must not call the same group, except for
-// send and recv with tags of their own. For several operations under way, begin one after the other
-// by `begin`, which returns at once, and await them afterwards.
+// Every rank of a group must make the same calls in the same order. Child tasks (async let, a TaskGroup) run
+// in any order, so two of them must not call the same group, except for send and recv with separate tags. To
+// run several operations at once, `begin` them one after the other and await them afterwards.
 //
-// A group that has failed stays failed: each later call throws the same at once.
+// A group that has failed stays failed: each later call throws the same error.
 
 import CMlxcomm
 
@@ -18,33 +17,32 @@ public final class Group: Sendable {
 
   init(_ core: GroupCore) { self.core = core }
 
-  /// The group of all ranks of this process's job, by the variables that mlxcommctl launch,
-  /// mlx.launch, mpirun, torchrun or srun have set. Later calls give the same group, until the
-  /// process ends. Waits until all ranks are there.
+  /// Joins this process's job, given by the variables of mlxcommctl launch, mlx.launch, mpirun, torchrun or
+  /// srun, and waits until all ranks have joined. Later calls return the same group.
   ///
   /// - Parameters:
-  ///   - strict: without any launcher: true throws UNAVAILABLE, false gives a group of one rank.
-  ///   - backend: any of MLX's names; all mean the same.
+  ///   - strict: without a launcher, throw UNAVAILABLE instead of making a group of one rank.
+  ///   - backend: one of MLX's names; all mean the same.
   public convenience init(strict: Bool = false, backend: Backend = .any) throws {
     self.init(try World.shared.core(strict: strict, backend: backend))
   }
 
-  /// As `init(strict: true, backend:)`.
+  /// Same as `init(strict: true, backend:)`.
   public convenience init(strict backend: Backend) throws {
     try self.init(strict: true, backend: backend)
   }
 
-  /// `init(strict:backend:)` for async functions, where ranks that are not there yet block no thread.
+  /// Async version of `init(strict:backend:)`; does not block a thread.
   public static func join(strict: Bool = false, backend: Backend = .any) async throws -> Group {
     Group(try await awaitBlocking { try World.shared.core(strict: strict, backend: backend) })
   }
 
-  /// Joins `job` as `rank` of `size` and waits until all ranks are there. The job is left when the last
-  /// group and buffer of it is gone.
+  /// Joins `job` as `rank` of `size` and waits until all ranks have joined. The job is left when its last
+  /// group and buffer are released.
   ///
   /// - Parameters:
-  ///   - job: nil: $MLXCOMM_JOB, else it follows from the launcher's variables; so for rank and size.
-  ///   - socket: the daemon's; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
+  ///   - job: nil: $MLXCOMM_JOB, else from the launcher's variables, like rank and size.
+  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
   ///   - timeout: nil: the daemon's (5 minutes).
   public convenience init(
     job: String?, rank: Int? = nil, size: Int? = nil, socket: String? = nil, timeout: Duration? = nil
@@ -54,7 +52,7 @@ public final class Group: Sendable {
     })
   }
 
-  /// The same for async functions. Cancelling the Task ends the wait.
+  /// Async version; cancelling the Task stops waiting.
   public static func join(
     job: String?, rank: Int? = nil, size: Int? = nil, socket: String? = nil, timeout: Duration? = nil
   ) async throws -> Group {
@@ -63,7 +61,7 @@ public final class Group: Sendable {
     })
   }
 
-  /// The same over a connection of your own, which joins one job at a time.
+  /// Joins over an existing connection, which joins one job at a time.
   public convenience init(
     _ connection: Connection, job: String?, rank: Int? = nil, size: Int? = nil, timeout: Duration? = nil
   ) throws {
@@ -82,40 +80,39 @@ public final class Group: Sendable {
 
   public var rank: Int { core.rank }
   public var size: Int { core.size }
-  /// What `mlxcommctl status` calls it: "train", "train/rows".
+  /// The name in `mlxcommctl status`: "train", "train/rows".
   public var name: String { core.name }
 
   public struct Member: Sendable, Hashable {
     public let node: String
     public let pid: Int
   }
-  /// Where a rank runs; nil for one that does not exist.
+  /// Returns where a rank runs; nil if the rank does not exist.
   public func member(_ rank: Int) -> Member? { core.member(rank) }
 
-  /// How it failed, if a call of this process has met a failure. Asks no other process.
+  /// The failure, if a call of this process has failed. Asks no other process.
   public var failure: MlxcommError? { core.failure }
 
-  /// Throws the failure again, if there is one.
+  /// Throws the failure again, if any.
   public func check() throws {
     if let failure { throw failure }
   }
 
-  /// The deadline of this rank's later calls that name none; groups split off afterwards inherit
-  /// it. nil is the daemon's default: a call waits as long as the ranks that it waits for may still
-  /// come.
+  /// Sets the default timeout of this rank's later calls, and of groups that are split off later. nil: the
+  /// daemon's default, which waits as long as the missing ranks may still call.
   public func setTimeout(_ timeout: Duration?) throws { try core.setTimeout(timeout) }
 
-  /// Leaves the job because this program ends by a fault: all other ranks get RANK_LOST at once,
-  /// with `why` (at most 120 bytes), whatever they do.
+  /// Leaves the job because of an error: all other ranks get RANK_LOST at once, with `why` (at most 120
+  /// bytes).
   public func leave(why: String) { core.leave(why: why) }
 
-  /// A new group of all ranks that name the same color, in order of key (nil, or less than 0: the rank
-  /// here), then of rank. Every rank must call it, in the same order as its operations.
+  /// Makes a new group of all ranks with the same color, sorted by key, then by rank. Every rank must call
+  /// it, in the same order as its operations.
   ///
   /// - Parameters:
   ///   - color: 0 or more.
-  ///   - name: shown by `mlxcommctl status`, behind this group's; nil: the color.
-  ///   - timeout: for the whole.
+  ///   - key: nil or negative: this rank.
+  ///   - name: appended to this group's name in `mlxcommctl status`; nil: the color.
   public func split(
     color: Int, key: Int? = nil, name: String? = nil, timeout: Duration? = nil
   ) throws -> Group {
@@ -131,7 +128,7 @@ public final class Group: Sendable {
     })
   }
 
-  /// For a rank that takes no part while others `split`.
+  /// Call this on ranks that do not take part when others `split`.
   public func splitWithoutMe(timeout: Duration? = nil) throws {
     _ = try core.split(color: nil, key: 0, name: nil, timeout: timeout)
   }
@@ -143,9 +140,9 @@ public final class Group: Sendable {
 
   private func order(_ key: Int?) -> Int { key.flatMap { $0 < 0 ? nil : $0 } ?? rank }
 
-  /// After a failure: a new group of the ranks that are left, in the old order. Every rank that is
-  /// left must call it; returns when all have, or when those that have not are gone. If it replaces
-  /// the group of `Group()`, that returns the new one from then on.
+  /// Makes a new group of the remaining ranks after a failure, in the old order. Every remaining rank must
+  /// call it; it returns when all of them have called it or died. If it replaces the group of `Group()`, that
+  /// returns the new one from then on.
   public func shrink(timeout: Duration? = nil) throws -> Group {
     let rest = try core.shrink(timeout: timeout)
     World.shared.replace(core, by: rest)
@@ -161,20 +158,19 @@ public final class Group: Sendable {
     })
   }
 
-  /// Begins an operation and returns at once. Arguments are checked first: INVALID_ARGUMENT names
-  /// the wrong one, and nothing has changed on any rank.
+  /// Begins an operation without waiting. Throws INVALID_ARGUMENT, before any other rank is involved, if an
+  /// argument is wrong.
   public func begin(_ operation: Operation, timeout: Duration? = nil) throws -> Pending {
     try Pending(core, operation, timeout: timeout)
   }
 
-  /// Carries an operation out, and blocks until it has ended.
+  /// Runs an operation, and blocks until it has ended.
   public func run(_ operation: Operation, timeout: Duration? = nil) throws {
     try begin(operation, timeout: timeout).wait()
   }
 
-  /// Carries an operation out. Cancelling the Task gives it up, which fails the group with
-  /// CANCELLED on all ranks; a Task that was cancelled before throws CancellationError, and nothing
-  /// has changed.
+  /// Runs an operation. Cancelling the Task cancels it, which fails the group with CANCELLED on all ranks; if
+  /// the Task was cancelled before, this throws CancellationError and does nothing.
   public func run(_ operation: Operation, timeout: Duration? = nil) async throws {
     try Task.checkCancellation()
     try await begin(operation, timeout: timeout).wait()

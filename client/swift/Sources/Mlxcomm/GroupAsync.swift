@@ -1,5 +1,5 @@
-// The operations by name, for async functions; GroupBlocking.swift says what each does. Cancelling the
-// Task gives an operation up (Group.run).
+// Async versions of the operations; GroupBlocking.swift documents them. Cancelling the Task cancels the
+// operation (Group.run).
 
 extension Group {
   public func allReduce<P: Payload>(

@@ -1,8 +1,7 @@
-// The operations by name, blocking. GroupAsync.swift has the same for async functions, where the
-// compiler chooses those.
+// Blocking versions of the operations. In async functions the compiler chooses those of GroupAsync.swift.
 
 extension Group {
-  /// The inputs of all ranks, combined.
+  /// Combines x over all ranks.
   public func allReduce<P: Payload>(_ x: P, op: ReduceOperator = .sum, timeout: Duration? = nil) throws -> P {
     try carryOut(prepared.allReduce(x, op), timeout)
   }
@@ -19,14 +18,14 @@ extension Group {
     try carryOut(prepared.allReduce(x, .min), timeout)
   }
 
-  /// As allReduce, at rank `root` alone; nil elsewhere.
+  /// Like allReduce, but only rank `root` gets the result; nil elsewhere.
   public func reduce<P: Payload>(
     _ x: P, op: ReduceOperator = .sum, root: Int, timeout: Duration? = nil
   ) throws -> P? {
     try carryOut(prepared.reduce(x, op, root), timeout)
   }
 
-  /// x: a block for each rank. The result is the own block of what allReduce would give.
+  /// x: a block for each rank. Returns this rank's block of what allReduce would return.
   public func reduceScatter<P: Payload>(
     _ x: P, op: ReduceOperator = .sum, timeout: Duration? = nil
   ) throws -> P {
@@ -37,27 +36,27 @@ extension Group {
     try carryOut(prepared.reduceScatter(x, .sum), timeout)
   }
 
-  /// The root's x; on the others only its length counts.
+  /// Returns the root's x; on other ranks only the length of x matters.
   public func broadcast<P: Payload>(_ x: P, root: Int, timeout: Duration? = nil) throws -> P {
     try carryOut(prepared.broadcast(x, root), timeout)
   }
 
-  /// The x of all ranks one after the other, in order of rank.
+  /// Concatenates the x of all ranks, in order of rank.
   public func allGather<P: Payload>(_ x: P, timeout: Duration? = nil) throws -> P {
     try carryOut(prepared.allGather(x), timeout)
   }
 
-  /// The same with counts[r] elements from rank r; `counts` is the same on all ranks.
+  /// Like allGather, with counts[r] elements from rank r; `counts` must be the same on all ranks.
   public func allGatherV<P: Payload>(_ x: P, counts: [Int], timeout: Duration? = nil) throws -> P {
     try carryOut(prepared.allGatherV(x, counts), timeout)
   }
 
-  /// As allGather, at rank `root` alone; nil elsewhere.
+  /// Like allGather, but only rank `root` gets the result; nil elsewhere.
   public func gather<P: Payload>(_ x: P, root: Int, timeout: Duration? = nil) throws -> P? {
     try carryOut(prepared.gather(x, root), timeout)
   }
 
-  /// The own block, of `count` elements, of the root's x, which other ranks need not have.
+  /// Returns this rank's block, of `count` elements, of the root's x; other ranks may pass nil.
   public func scatter<P: Payload>(_ x: P?, count: Int, root: Int, timeout: Duration? = nil) throws -> P {
     try carryOut(prepared.scatter(x, count, root), timeout)
   }
@@ -74,19 +73,19 @@ extension Group {
     try carryOut(prepared.allToAllV(x, sendCounts, receiveCounts), timeout)
   }
 
-  /// The n-th send to a rank with a tag meets the n-th recv there from this rank with that tag.
+  /// The n-th send to a rank with a tag matches the n-th recv there from this rank with that tag.
   public func send<P: Payload>(_ x: P, to destination: Int, tag: Int = 0, timeout: Duration? = nil) throws {
     try carryOut(prepared.send(x, destination, tag), timeout)
   }
 
-  /// What `source` sends: `count` elements, as a P.
+  /// Receives `count` elements from `source`, as a P.
   public func recv<P: Payload>(
     _ type: P.Type = P.self, count: Int, from source: Int, tag: Int = 0, timeout: Duration? = nil
   ) throws -> P {
     try carryOut(prepared.recv(type, count, source, tag), timeout)
   }
 
-  /// The same, with the length of x.
+  /// Like recv, with the length of x.
   public func recvLike<P: Payload>(
     _ x: P, from source: Int, tag: Int = 0, timeout: Duration? = nil
   ) throws -> P {

@@ -1,7 +1,6 @@
-// The basis of a Group: a handle of libmlxcomm and its job, or, for a group of one rank, neither:
-// no other process has to know of it, so there is no daemon. Several Groups may share one.
-//
-// Thread: any. A part's handle is closed with the core, the world's with the job.
+// Implements Group: a handle of libmlxcomm and its job; a group of one rank has neither and needs no daemon.
+// Several Groups may share one. Thread: any. A part's handle is closed with the core, the world's with the
+// job.
 
 import CMlxcomm
 import Foundation
@@ -83,11 +82,11 @@ final class GroupCore: Sendable {
     ending { mlxcomm_wait($0, ticket, $1) }
   }
 
-  /// nil: it is under way.
+  /// Returns nil while it is in progress.
   func test(_ ticket: UInt64) -> Result<Void, MlxcommError>? {
     var done: Int32 = 1
-    let told = ending { mlxcomm_test($0, ticket, &done, $1) }
-    return done == 0 ? nil : told
+    let result = ending { mlxcomm_test($0, ticket, &done, $1) }
+    return done == 0 ? nil : result
   }
 
   func cancel(_ ticket: UInt64, timeout: UInt64) -> Result<Void, MlxcommError> {
@@ -111,7 +110,7 @@ final class GroupCore: Sendable {
       throw invalid("color: expected 0 <= color <= \(Int32.max) or nil, got \(color ?? 0)")
     }
     guard let key = Int32(exactly: key) else {
-      throw invalid("key: expected one of 32 bits, got \(key)")
+      throw invalid("key: expected a 32-bit number, got \(key)")
     }
     guard let joined else { return color == nil ? nil : .alone }
     let group = joined.handle.pointer
@@ -137,7 +136,7 @@ final class GroupCore: Sendable {
     return GroupCore(Joined(job: joined.job, handle: rest, isWorld: joined.isWorld))
   }
 
-  // Questions count as calls of the job, because the handle is closed at the process's end.
+  // Queries count as calls on the job, because its handle is closed at exit.
 
   var failure: MlxcommError? {
     guard let joined else { return nil }
@@ -159,7 +158,7 @@ final class GroupCore: Sendable {
 
   func leave(why: String) {
     guard let joined else { return }
-    try? joined.job.during { mlxcomm_leave(joined.handle.pointer, why) }  // Or it has been left.
+    try? joined.job.during { mlxcomm_leave(joined.handle.pointer, why) }  // The job may have been left.
   }
 
   func member(_ rank: Int) -> Group.Member? {

@@ -1,6 +1,5 @@
-// A failure: a code for programs, a text for people, and the rank at fault with its node, where one
-// can be named. Mlxcomm throws only this type, and CancellationError from an async call whose Task
-// was cancelled before anything was begun.
+// A failure: a code for programs, a message for people, and the failed rank and its node, if known. Mlxcomm
+// throws only this type, and CancellationError from an async call whose Task was cancelled before it began.
 
 import CMlxcomm
 import Foundation
@@ -8,32 +7,32 @@ import Foundation
 public struct MlxcommError: Error, Sendable, Hashable {
   public enum Code: UInt32, Sendable, CaseIterable {
     case invalidArgument = 1
-    /// Ranks of a group called different things.
+    /// Ranks of a group made different calls.
     case mismatch
-    /// The message names the ranks that did not come.
+    /// The message names the missing ranks.
     case deadlineExceeded
     case rankLost
-    /// Buffers stay readable; join again.
+    /// Buffers remain readable; join again.
     case daemonLost
     case daemonStopping
     case resourceExhausted
-    /// Given up, by this rank or another: the group has failed.
+    /// This rank or another cancelled the operation; the group has failed.
     case cancelled
     /// The rank is taken.
     case alreadyExists
-    /// No daemon, no link to a node, or no launcher where one is required.
+    /// No daemon, no link to a node, or no launcher although one is required.
     case unavailable
     case permissionDenied
     case internalError
 
-    /// As libmlxcomm spells it: "RANK_LOST".
+    /// libmlxcomm's name: "RANK_LOST".
     public var name: String {
       String(cString: mlxcomm_code_name(mlxcomm_code(rawValue: rawValue)))
     }
   }
 
   public let code: Code
-  /// The rank at fault, in the group that the call was on.
+  /// The failed rank, in the group of the call.
   public let rank: Int?
   /// The name of that rank's node.
   public let node: String?
@@ -55,7 +54,7 @@ extension MlxcommError: CustomStringConvertible, LocalizedError {
 func invalid(_ message: String) -> MlxcommError { MlxcommError(.invalidArgument, message) }
 
 extension MlxcommError {
-  /// nil: the call has succeeded. `group`: the one in which the error's rank counts.
+  /// Returns nil for MLXCOMM_OK. `group`: the group of the error's rank.
   init?(_ code: mlxcomm_code, _ error: UnsafePointer<mlxcomm_error>, in group: OpaquePointer?) {
     guard code != MLXCOMM_OK else { return nil }
     let rank = error.pointee.rank
@@ -74,14 +73,14 @@ extension MlxcommError {
 func call(
   in group: OpaquePointer? = nil, _ body: (UnsafeMutablePointer<mlxcomm_error>) -> mlxcomm_code
 ) throws {
-  // 1 KiB that is written only if something went wrong.
+  // Uninitialized: 1 KiB that is written only on errors.
   try withUnsafeTemporaryAllocation(of: mlxcomm_error.self, capacity: 1) { error in
     let code = body(error.baseAddress!)
     if let thrown = MlxcommError(code, error.baseAddress!, in: group) { throw thrown }
   }
 }
 
-/// 0, which stands for the default, for nil.
+/// Returns 0, which means the default, for nil.
 func nanoseconds(_ timeout: Duration?) throws -> UInt64 {
   guard let timeout else { return 0 }
   guard timeout > .zero else { throw invalid("timeout: expected more than 0, got \(timeout)") }

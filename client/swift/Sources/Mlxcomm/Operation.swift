@@ -1,11 +1,11 @@
-// An operation on buffers, described but not begun: which elements it reads and writes, what is
-// checked before any other rank takes part, and the call of libmlxcomm that begins it.
+// Describes an operation on buffers: which elements it reads and writes, how its arguments are checked, and
+// which call of libmlxcomm begins it.
 
 import CMlxcomm
 
 extension Group {
-  /// The argument of `begin` and `run`. Counts are of elements; input and output do not overlap,
-  /// except where "in place" is stated: there they may be the same.
+  /// The argument of `begin` and `run`. Counts are in elements. Input and output must not overlap, except
+  /// that they may be the same if the operation is marked "in place".
   public struct Operation: Sendable {
     struct Region: Sendable {
       let memory: Memory
@@ -17,7 +17,7 @@ extension Group {
       }
       var start: UnsafeMutableRawPointer { memory.base + bytes.lowerBound }
     }
-    /// The arguments that each call of libmlxcomm gets behind its own.
+    /// The last arguments of each call of libmlxcomm.
     struct Begin {
       let group: OpaquePointer
       let timeout: UInt64
@@ -35,7 +35,7 @@ extension Group {
 }
 
 extension Group.Operation {
-  /// output = the inputs of all ranks, combined. In place.
+  /// output: the combined inputs of all ranks. In place.
   public static func allReduce<E>(
     _ input: Buffer<E>, into output: Buffer<E>, op: ReduceOperator = .sum
   ) -> Self {
@@ -48,7 +48,7 @@ extension Group.Operation {
     }
   }
 
-  /// The same at rank `root` alone; other ranks need no output. In place.
+  /// Like allReduce, but only rank `root` needs an output. In place.
   public static func reduce<E>(
     _ input: Buffer<E>, into output: Buffer<E>?, op: ReduceOperator = .sum, root: Int
   ) -> Self {
@@ -63,7 +63,7 @@ extension Group.Operation {
     }
   }
 
-  /// input: a block for each rank; output: the own block of what allReduce would give.
+  /// input: a block for each rank; output: this rank's block of the combined inputs.
   public static func reduceScatter<E>(
     _ input: Buffer<E>, into output: Buffer<E>, op: ReduceOperator = .sum
   ) -> Self {
@@ -76,7 +76,7 @@ extension Group.Operation {
     }
   }
 
-  /// output = the root's input; other ranks need no input. In place.
+  /// output: the root's input; other ranks need no input. In place.
   public static func broadcast<E>(_ input: Buffer<E>?, into output: Buffer<E>, root: Int) -> Self {
     make("broadcast", input, output) { group in
       try group.expectRank(root, "broadcast: root")
@@ -97,7 +97,7 @@ extension Group.Operation {
     }
   }
 
-  /// The same with counts[r] elements from rank r; `counts` is the same on all ranks.
+  /// Like allGather, with counts[r] elements from rank r; `counts` must be the same on all ranks.
   public static func allGatherV<E>(_ input: Buffer<E>, into output: Buffer<E>, counts: [Int]) -> Self {
     make("allGatherV", input, output) { group in
       let total = try group.checkedTotal(counts, "allGatherV: counts")
@@ -109,7 +109,7 @@ extension Group.Operation {
     }
   }
 
-  /// As allGather, at rank `root` alone; other ranks need no output.
+  /// Like allGather, but only rank `root` needs an output.
   public static func gather<E>(_ input: Buffer<E>, into output: Buffer<E>?, root: Int) -> Self {
     make("gather", input, output, onlyAt: root) { group in
       try group.expectRank(root, "gather: root")
@@ -120,7 +120,7 @@ extension Group.Operation {
     }
   }
 
-  /// output: the own block of the root's input; other ranks need no input.
+  /// output: this rank's block of the root's input; other ranks need no input.
   public static func scatter<E>(_ input: Buffer<E>?, into output: Buffer<E>, root: Int) -> Self {
     make("scatter", input, output) { group in
       try group.expectRank(root, "scatter: root")
@@ -157,7 +157,7 @@ extension Group.Operation {
         "allToAllV: output")
       try expect(
         receiveCounts[group.rank], sendCounts[group.rank],
-        "allToAllV: receiveCounts[\(group.rank)], of this rank itself")
+        "allToAllV: receiveCounts[\(group.rank)] (this rank's own)")
     } begin: { from, to, c in
       mlxcomm_all_to_all_v(
         c.group, from, to, sendCounts.map(UInt64.init), receiveCounts.map(UInt64.init), E.dataType.inC,
@@ -165,7 +165,7 @@ extension Group.Operation {
     }
   }
 
-  /// The n-th send to a rank with a tag meets the n-th recv there from this rank with that tag.
+  /// The n-th send to a rank with a tag matches the n-th recv there from this rank with that tag.
   public static func send<E>(_ input: Buffer<E>, to destination: Int, tag: Int = 0) -> Self {
     make("send", input, Buffer<E>?.none) { group in
       try group.expectOtherRank(destination, "send: destination")
@@ -228,12 +228,12 @@ extension GroupCore {
 
   func expectOtherRank(_ rank: Int, _ what: String) throws {
     try expectRank(rank, what)
-    guard rank != self.rank else { throw invalid("\(what): expected another rank, got \(rank), this one") }
+    guard rank != self.rank else { throw invalid("\(what): expected another rank, got this rank, \(rank)") }
   }
 
   func times(_ count: Int) throws -> Int {
     let (total, overflows) = count.multipliedReportingOverflow(by: size)
-    guard !overflows else { throw invalid("\(size) times \(count) elements are more than there is memory") }
+    guard !overflows else { throw invalid("\(size) times \(count) elements exceed the address space") }
     return total
   }
 
@@ -245,7 +245,7 @@ extension GroupCore {
     for count in counts {
       guard count >= 0 else { throw invalid("\(what): expected 0 or more, got \(count)") }
       let (sum, overflows) = total.addingReportingOverflow(count)
-      guard !overflows else { throw invalid("\(what): more elements than there is memory") }
+      guard !overflows else { throw invalid("\(what): the sum exceeds the address space") }
       total = sum
     }
     return total

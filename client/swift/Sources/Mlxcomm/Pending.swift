@@ -1,13 +1,13 @@
-// An operation that was begun.
+// An operation in progress.
 //
-//   begin ─▶ begun ─▶ awaited, by one thread ─▶ ended ─▶ all waiting threads get the result
-//                          giving up is another thread's call, beside that wait
+//   begin ─▶ begun ─▶ awaited by one thread (another may cancel it) ─▶ ended: all waiting threads get the
+//   result
 //
-// libmlxcomm reports the end of an operation once, to the first caller: the thread that waits, or
-// the one that gives it up. This class brings both together, so that all get the same result.
+// libmlxcomm reports the end of an operation only once: to the thread that waits or to the one that cancels.
+// This class passes the result to all callers.
 //
-// Owner: the code that began it; if it is released without a wait, a thread of BlockingThreads
-// waits. Memory: the buffers are held, and claimed, until it has ended.
+// Owner: the code that began it; if it is released without a wait, a thread of BlockingThreads waits. Memory:
+// keeps and claims the buffers until the operation has ended.
 
 import CMlxcomm
 import Foundation
@@ -29,10 +29,10 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
   private let condition = NSCondition()
   private var state = State.begun
   private var continuations: [CheckedContinuation<Void, any Error>] = []
-  // Giving up: whether it is under way, how it ended, and that the waiting thread came too late.
-  private var isGivenUp = false
-  private var endOfGivingUp: Ending?
-  private var waitCameTooLate = false
+  // A cancellation has begun; its result; and whether the waiting thread missed the result.
+  private var isCancelled = false
+  private var cancelResult: Ending?
+  private var waitMissedResult = false
 
   init(_ core: GroupCore, _ operation: Group.Operation, timeout: Duration?) throws {
     let wait = try nanoseconds(timeout)
@@ -55,8 +55,8 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     for (what, region) in [("input", operation.input), ("output", operation.output)] {
       guard let region, region.memory.connection !== core.job?.connection else { continue }
       throw invalid(
-        "\(operation.name): \(what): a buffer of another job or connection than group \(core.name)'s; "
-          + "expected one that was made by Buffer(..., in: group)")
+        "\(operation.name): \(what): expected a buffer made by Buffer(..., in: group), got one of another "
+          + "job or connection than group \(core.name)'s")
     }
   }
 
@@ -66,7 +66,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     if let input, let output, input.memory === output.memory {
       isInPlace = input.bytes == output.bytes
       guard isInPlace || !input.bytes.overlaps(output.bytes) else {
-        throw invalid("\(operation.name): input and output overlap: expected the same buffer, or another one")
+        throw invalid("\(operation.name): input and output overlap: expected the same or separate buffers")
       }
     }
     var claims: [(Memory, Memory.Claim)] = []
@@ -74,8 +74,8 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
       guard let claim = region.memory.claim(region.bytes, isExclusive: isExclusive) else {
         for (memory, claim) in claims { memory.release(claim) }
         throw invalid(
-          "\(operation.name): \(what): an operation that is under way uses these elements, or another thread "
-            + "does; wait for that first, or use another buffer")
+          "\(operation.name): \(what): another operation or thread is using these elements: wait for it, or "
+            + "use another buffer")
       }
       claims.append((region.memory, claim))
     }
@@ -85,7 +85,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
   }
 
   deinit {
-    // Its buffers may go only when nothing touches them, and other ranks count on its end.
+    // The buffers must live until the operation ends, and other ranks need it to end.
     guard case .begun = state else { return }
     let (core, operation, ticket, claims) = (self.core, self.operation, self.ticket, self.claims)
     let wait: @Sendable () -> Void = {
@@ -97,7 +97,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     do { try BlockingThreads.shared.run(wait) } catch { wait() }
   }
 
-  /// Blocks until it has ended, and throws if it failed.
+  /// Blocks until the operation has ended; throws if it failed.
   public func wait() throws {
     condition.lock()
     defer { condition.unlock() }
@@ -114,18 +114,18 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     }
   }
 
-  /// Returns when it has ended, and throws if it failed. Cancelling the Task gives it up, which
-  /// fails the group on all ranks; this returns when nothing touches the buffers any more.
+  /// Waits until the operation has ended; throws if it failed. Cancelling the Task cancels it, which fails
+  /// the group on all ranks, and returns once the buffers are free.
   public func wait() async throws {
     try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { tell($0) }
+      try await withCheckedThrowingContinuation { resumeAtEnd($0) }
     } onCancel: {
-      // Not in the cancelling thread, because the daemon has to answer.
-      do { try BlockingThreads.shared.run { self.giveUp(timeout: 0) } } catch { giveUp(timeout: 0) }
+      // On another thread, because it waits for the daemon.
+      do { try BlockingThreads.shared.run { self.cancelOnce(timeout: 0) } } catch { cancelOnce(timeout: 0) }
     }
   }
 
-  /// Whether it has ended. Does not wait, and does not throw: `wait` does.
+  /// Whether the operation has ended. Does not wait, and does not throw its error.
   public var hasEnded: Bool {
     condition.lock()
     defer { condition.unlock() }
@@ -134,13 +134,15 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     return false
   }
 
-  /// Gives it up, which fails the group on all ranks, and waits until nothing touches its buffers,
-  /// for at most `timeout` (nil: 10 s). True: it was given up; false: it had succeeded before.
+  /// Cancels the operation, which fails the group on all ranks, and waits at most `timeout` (nil: 10 s) until
+  /// its buffers are free. Returns false if it had succeeded before.
   ///
-  /// Throws DEADLINE_EXCEEDED, after which it is still under way, and any other failure.
+  /// Throws DEADLINE_EXCEEDED if it is still in progress then, and any other failure.
   public func cancel(timeout: Duration? = nil) throws -> Bool {
     let patience = try nanoseconds(timeout)
-    if case .failure(let error)? = giveUp(timeout: patience), error.code == .deadlineExceeded { throw error }
+    if case .failure(let error)? = cancelOnce(timeout: patience), error.code == .deadlineExceeded {
+      throw error
+    }
     do {
       try wait()
       return false
@@ -149,7 +151,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     }
   }
 
-  private func tell(_ continuation: CheckedContinuation<Void, any Error>) {
+  private func resumeAtEnd(_ continuation: CheckedContinuation<Void, any Error>) {
     condition.lock()
     defer { condition.unlock() }
     switch state {
@@ -165,33 +167,33 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     }
   }
 
-  // With the lock, in state begun.
+  // Call with the lock, in state begun.
   private func awaitEndElsewhere() throws {
     try BlockingThreads.shared.run { self.awaitEnd() }
     state = .awaited
   }
 
-  // By the one thread that waits.
+  // Called on the one waiting thread.
   private func awaitEnd() {
     let ending = core.wait(ticket)
     condition.lock()
     defer { condition.unlock() }
-    if isGivenUp, case .failure(let error) = ending, error.code == .invalidArgument {
-      waitCameTooLate = true  // The thread that gives it up got the end.
-      if let told = endOfGivingUp { finish(told) }
+    if isCancelled, case .failure(let error) = ending, error.code == .invalidArgument {
+      waitMissedResult = true  // The cancelling thread got the result.
+      if let cancelResult { finish(cancelResult) }
     } else {
       finish(ending)
     }
   }
 
   @discardableResult
-  private func giveUp(timeout: UInt64) -> Result<Void, MlxcommError>? {
+  private func cancelOnce(timeout: UInt64) -> Result<Void, MlxcommError>? {
     condition.lock()
     if case .ended = state {
       condition.unlock()
       return nil
     }
-    if isGivenUp {  // By another thread, at this moment.
+    if isCancelled {  // By another thread.
       condition.unlock()
       return nil
     }
@@ -201,21 +203,21 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
         return .failure(error as? MlxcommError ?? MlxcommError(.internalError, "\(error)"))
       }
     }
-    isGivenUp = true
+    isCancelled = true
     condition.unlock()
-    let told = core.cancel(ticket, timeout: timeout)
+    let result = core.cancel(ticket, timeout: timeout)
     condition.lock()
     defer { condition.unlock() }
-    if case .failure(let error) = told, error.code == .deadlineExceeded {
-      isGivenUp = false  // It may be tried again.
+    if case .failure(let error) = result, error.code == .deadlineExceeded {
+      isCancelled = false  // The caller may try again.
     } else {
-      endOfGivingUp = told
+      cancelResult = result
     }
-    if waitCameTooLate { finish(told) }
-    return told
+    if waitMissedResult { finish(result) }
+    return result
   }
 
-  // For callers without the lock.
+  // Call without the lock.
   private func end(_ ending: Ending) {
     condition.lock()
     finish(ending)
@@ -233,7 +235,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     continuations = []
   }
 
-  // A Bool that another program sent may be any byte, which is undefined in Swift.
+  // Another program may have sent any byte, but a Bool other than 0 and 1 is undefined in Swift.
   private static func makeBools(of operation: Group.Operation) {
     guard operation.writesBools, let output = operation.output else { return }
     let bytes = output.start.assumingMemoryBound(to: UInt8.self)

@@ -1,5 +1,5 @@
-// Which rank of how many of which job this process is, by its launcher's variables, and the world
-// group that follows from it: later calls, with any backend's name, get the same.
+// This process's rank, size and job from its launcher's variables, and the world group that it joins with
+// them.
 
 import CMlxcomm
 import Foundation
@@ -8,14 +8,14 @@ struct Place: Equatable, Sendable {
   let job: String
   let rank: Int
   let size: Int
-  /// A launcher's variable named the rank.
+  /// A launcher set the rank.
   let isLaunched: Bool
 
-  /// Arguments win over the environment. Throws INVALID_ARGUMENT, which names the argument or variable.
+  /// Arguments override the environment. Throws INVALID_ARGUMENT, which names the wrong argument or variable.
   init(job: String? = nil, rank: Int? = nil, size: Int? = nil) throws {
     for (name, value) in [("rank", rank), ("size", size)] {
       if let value, value < 0 {
-        throw invalid("\(name): expected a number that is not negative, got \(value)")
+        throw invalid("\(name): expected 0 or more, got \(value)")
       }
     }
     var options = mlxcomm_place_options()
@@ -36,9 +36,8 @@ struct Place: Equatable, Sendable {
   }
 }
 
-/// The world group of this process by its environment. It is kept until the process ends, as in
-/// MLX: a program that asks twice must not leave the job in between.
-final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is held while joining.
+/// This process's world group, kept until the process exits, as in MLX.
+final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is also held while joining.
   static let shared = World()
 
   private let lock = NSLock()
@@ -48,7 +47,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
     try lock.withLock {
       if let joined {
         let code = joined.core.failure?.code
-        // After these failures the process can join again, once the daemon is back.
+        // After these failures the process can join again.
         if code != .daemonLost && code != .daemonStopping { return joined.core }
         self.joined = nil
       }
@@ -56,7 +55,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
       if !place.isLaunched && place.size == 1 && strict {
         throw MlxcommError(
           .unavailable,
-          "no launcher has said which rank of how many this is. Start the program by mlxcommctl launch, "
+          "no launcher has set this process's rank and size. Start the program with mlxcommctl launch, "
             + "mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE (backend "
             + "\(backend), strict)")
       }
@@ -68,7 +67,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
     }
   }
 
-  /// The shrunk group is the world from then on.
+  /// Replaces the world by the group that it shrank to.
   func replace(_ old: GroupCore, by new: GroupCore) {
     lock.withLock {
       if let joined, joined.core === old { self.joined = (joined.place, new) }
@@ -76,7 +75,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
   }
 }
 
-/// MLX's names of backends. Each of them means this process's job here.
+/// MLX's names of backends, which all mean this process's job.
 public enum Backend: String, CaseIterable, Sendable {
   case any
   case ring
@@ -84,6 +83,6 @@ public enum Backend: String, CaseIterable, Sendable {
   case mpi
   case nccl
 
-  /// True for each, because all of them mean the same.
+  /// Always true.
   public var isAvailable: Bool { true }
 }

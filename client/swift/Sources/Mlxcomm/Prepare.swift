@@ -1,5 +1,5 @@
-// The common part of the operations by name, blocking or awaited: the input goes into the arena, if
-// it is not there, and the result gets a buffer, unless the copy can hold it.
+// Shared by blocking and async operations: copies the input into the arena if necessary, and makes a buffer
+// for the result unless it can replace that copy.
 
 struct Prepared<Result> {
   let operation: Group.Operation

@@ -1,4 +1,4 @@
-// The elements of buffers: the types that the daemon knows, and the two that Swift does not have.
+// The element types of buffers, including two that Swift lacks.
 
 import CMlxcomm
 
@@ -36,8 +36,8 @@ public enum DataType: UInt32, Sendable, CaseIterable {
   }
 }
 
-/// An element of a buffer. A type of your own (such as another package's Complex<Float>) may be one
-/// as well: it must have the size and the layout of its `dataType`.
+/// An element of a buffer. You can conform another type, such as Complex<Float>, if it has the size and the
+/// layout of its `dataType`.
 public protocol Scalar: BitwiseCopyable, Sendable {
   static var dataType: DataType { get }
 }
@@ -59,7 +59,7 @@ extension UInt32: Scalar { public static var dataType: DataType { .uint32 } }
 extension UInt64: Scalar { public static var dataType: DataType { .uint64 } }
 extension UInt: Scalar { public static var dataType: DataType { .uint64 } }
 
-/// The upper half of a Float. It is stored and sent; to compute, make a Float of it.
+/// The upper half of a Float. Convert it to Float to compute.
 public struct BFloat16: Scalar, Hashable, CustomStringConvertible {
   public static var dataType: DataType { .bfloat16 }
 
@@ -71,7 +71,7 @@ public struct BFloat16: Scalar, Hashable, CustomStringConvertible {
   public init(_ value: Float) {
     let bits = value.bitPattern
     if value.isNaN {
-      bitPattern = UInt16(bits >> 16) | 0x40  // Stays a quiet NaN, whatever is cut off.
+      bitPattern = UInt16(bits >> 16) | 0x40  // Keeps it a quiet NaN.
     } else {
       bitPattern = UInt16(truncatingIfNeeded: (bits + 0x7fff + (bits >> 16 & 1)) >> 16)
     }
@@ -84,7 +84,7 @@ extension Float {
   public init(_ value: BFloat16) { self.init(bitPattern: UInt32(value.bitPattern) << 16) }
 }
 
-/// A complex number as MLX's complex64 has it.
+/// MLX's complex64.
 public struct Complex64: Scalar, Hashable {
   public static var dataType: DataType { .complex64 }
 
@@ -97,17 +97,17 @@ public struct Complex64: Scalar, Hashable {
   }
 }
 
-/// How elements of the ranks are combined.
+/// How to combine the elements of all ranks.
 public enum ReduceOperator: UInt32, Sendable, CaseIterable {
   case sum = 1
   case prod
-  /// NaN where any input is NaN; complex numbers by the real part, then the imaginary one.
+  /// NaN if any input is NaN; complex numbers compare by real part, then by imaginary part.
   case min
   case max
-  /// Bitwise, of integers and Bool.
+  /// Bitwise, on integers and Bool.
   case and
   case or
-  /// The sum, divided by the group's size before it is rounded; not of integers.
+  /// The sum, divided by the group's size before rounding; not for integers.
   case mean
 
   var inC: mlxcomm_operator { mlxcomm_operator(rawValue: rawValue) }
@@ -120,7 +120,7 @@ public enum ReduceOperator: UInt32, Sendable, CaseIterable {
       case .mean: !type.isInteger && type != .bool
       }
     guard fits else {
-      throw invalid("\(operation): op: \(self) of \(type) does not exist; expected one that does")
+      throw invalid("\(operation): op: \(self) does not support \(type)")
     }
   }
 }

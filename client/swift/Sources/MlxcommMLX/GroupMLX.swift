@@ -1,13 +1,13 @@
-// Operations on mlx-swift's arrays, with the names and shapes of its DistributedGroup. Each
-// evaluates its array, copies it into the arena, blocks until the operation has ended, and makes an
-// array of the result; nothing is lazy. Arrays count by rows: the first dimension grows or is cut.
+// Operations on mlx-swift's arrays, with the names and shapes of its DistributedGroup. Each evaluates its
+// array, copies it into the arena, blocks until the operation has ended, and copies the result into a new
+// array; nothing is lazy.
 
 import Foundation
 import MLX
 import Mlxcomm
 
 extension Group {
-  /// The arrays of all ranks, which have one shape, combined.
+  /// Combines the arrays of all ranks, which must have the same shape.
   public func allReduce(
     _ x: MLXArray, op: ReduceOperator = .sum, timeout: Duration? = nil
   ) throws -> MLXArray {
@@ -31,7 +31,7 @@ extension Group {
     try allReduce(x, op: .min, timeout: timeout)
   }
 
-  /// The rows of all ranks one after the other, in order of rank; a scalar counts as one row.
+  /// Concatenates the rows of all ranks, in order of rank; a scalar counts as one row.
   public func allGather(_ x: MLXArray, timeout: Duration? = nil) throws -> MLXArray {
     func carryOut<E: Scalar>(_: E.Type) throws -> MLXArray {
       let buffer: Buffer<E> = try allGather(buffer(of: x), timeout: timeout)
@@ -41,7 +41,7 @@ extension Group {
     return try carryOut(element(of: x.dtype))
   }
 
-  /// The own rows of what allSum would give.
+  /// Returns this rank's rows of what allSum would return.
   public func sumScatter(_ x: MLXArray, timeout: Duration? = nil) throws -> MLXArray {
     guard x.ndim > 0, x.dim(0).isMultiple(of: size) else {
       throw MlxcommError(
@@ -54,7 +54,7 @@ extension Group {
     return try carryOut(element(of: x.dtype))
   }
 
-  /// The root's array; on the others only its shape counts.
+  /// Returns the root's array; on other ranks only the shape of x matters.
   public func broadcast(_ x: MLXArray, root: Int, timeout: Duration? = nil) throws -> MLXArray {
     func carryOut<E: Scalar>(_: E.Type) throws -> MLXArray {
       let buffer: Buffer<E> = try buffer(of: x)
@@ -90,7 +90,7 @@ extension Group {
   }
 
   private func buffer<E: Scalar>(of x: MLXArray) throws -> Buffer<E> {
-    let data = x.asData(access: .copy).data  // Evaluates it; contiguous.
+    let data = x.asData(access: .copy).data  // Evaluates x; contiguous.
     let buffer = try Buffer<E>(count: x.size, in: self)
     buffer.withUnsafeMutableBufferPointer { _ = data.copyBytes(to: UnsafeMutableRawBufferPointer($0)) }
     return buffer
@@ -118,7 +118,7 @@ extension Group {
     case .complex64: return Complex64.self
     case .float16:
       #if os(macOS) && arch(x86_64)
-        throw MlxcommError(.invalidArgument, "float16: Swift has it on Apple silicon only")
+        throw MlxcommError(.invalidArgument, "float16: Swift supports it only on Apple silicon")
       #else
         return Float16.self
       #endif

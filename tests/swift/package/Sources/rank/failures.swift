@@ -62,7 +62,7 @@ import Mlxcomm
   if world.rank == 0 {
     let pending = try world.begin(.barrier)
     expect(!pending.hasEnded, "nobody else has come")
-    expectEqual(try pending.cancel(), true, "given up")
+    expectEqual(try pending.cancel(), true, "cancelled")
   }
   await expectError(.cancelled) { _ = try await world.recv([Int].self, count: 1, from: 1 - world.rank) }
 }
@@ -125,7 +125,7 @@ private func status() throws -> String {
   await refuses("a block for each of 2 ranks, got 3", .allToAll(y, into: y))
   let receives = [3 - 2 * me, 1 + 2 * me]
   await refuses(
-    "of this rank itself", .allToAllV(x, into: x, sendCounts: [2, 2], receiveCounts: receives))
+    "(this rank's own)", .allToAllV(x, into: x, sendCounts: [2, 2], receiveCounts: receives))
   await refuses("send: destination: expected another rank", .send(x, to: me))
   await refuses("send: tag", .send(x, to: other, tag: -1))
   await refuses("recv: source", .recv(into: x, from: 2))
@@ -158,9 +158,9 @@ private func status() throws -> String {
   let y = try Buffer<Float>(count: 10, in: world)
   if world.rank == 0 {
     let pending = try world.begin(.allReduce(x, into: y))
-    await expectError(.invalidArgument, "under way") { try await world.run(.recv(into: y, from: 1)) }
+    await expectError(.invalidArgument, "using these elements") { try await world.run(.recv(into: y, from: 1)) }
     let last = x.view(9..<10)
-    await expectError(.invalidArgument, "under way") { try await world.run(.recv(into: last, from: 1)) }
+    await expectError(.invalidArgument, "using these elements") { try await world.run(.recv(into: last, from: 1)) }
     expectEqual(x[0], 1, "what is only read may be read")
     try await world.send(x, to: 1)
     try await pending.wait()
@@ -222,7 +222,7 @@ private func status() throws -> String {
 
 private let marker = ProcessInfo.processInfo.environment["MLXCOMM_TEST_FOLDER"]! + "/rank-0-ends"
 
-/// A program that touches the memory of an operation under way ends, and says why.
+/// A program that touches the memory of an operation in progress traps with a message.
 @Sendable func touched(_ world: Group) async throws {
   if world.rank == 0 {
     let x = try Buffer<Float>(repeating: 1, count: 10, in: world)

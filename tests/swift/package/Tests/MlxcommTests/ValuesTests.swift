@@ -56,7 +56,7 @@ import Testing
   @Test func anElementOfAnotherSizeThanItsDataTypeIsRefused() {
     #expect {
       _ = try Buffer<Pair>(count: 1, in: group)
-    } throws: { "\($0)".contains("has 8 bytes, expected 4") }
+    } throws: { "\($0)".contains("expected 4 bytes") }
   }
 
   @Test func bfloat16RoundsToTheNearestEven() {
