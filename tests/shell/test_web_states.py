@@ -203,10 +203,10 @@ def test_a_page_that_nobody_sees_has_no_feed_and_one_that_is_refused_says_why(sh
       document.dispatchEvent(new Event("visibilitychange"));
     }"""
     page.evaluate(show, True)
-    page.server.refusal = "Too many browsers are looking: close a page.\n"
+    page.server.refusal = "Too many open pages: close one.\n"
     page.evaluate("window.real = setTimeout; setTimeout = (call, ms) => real(call, ms / 100);")
     page.evaluate(show, False)
-    refused = f"mlxcommctl web has refused the connection. {page.server.refusal.strip()}"
+    refused = f"mlxcommctl web refused the connection. {page.server.refusal.strip()}"
     wait_until(lambda: page.inner_text("#trouble") == refused, "the page says what the server says")
     page.server.refusal = ""
     wait_until(lambda: page.inner_text("#feed") == "live", "the page asks again")

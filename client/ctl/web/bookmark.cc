@@ -35,8 +35,7 @@ constexpr char kPage[] =
     "<meta name=\"color-scheme\" content=\"light dark\"><title>mlxcomm</title>"
     "<meta http-equiv=\"refresh\" content=\"%s\"></head><body><p>%s</p></body></html>\n";
 
-// While it is there, this process acts as another user: what root writes into a folder of a user could be led
-// elsewhere by a link.
+// Acts as another user during its lifetime: in a user's folder, a link could redirect what root writes.
 class ActingAs {
  public:
   ActingAs(uid_t user, gid_t group) : group_(::getegid()), user_(::geteuid()) {
@@ -90,7 +89,7 @@ std::string Bookmark::address() const {
 }
 
 absl::Status Bookmark::Write(const std::string& text) const {
-  if (folder_.empty()) return absl::NotFoundError("HOME names no folder");
+  if (folder_.empty()) return absl::NotFoundError("HOME is not set to a folder");
   const ActingAs user(user_, group_);
   const auto failed = [this](const std::string& why) {
     return absl::UnavailableError(absl::StrCat(folder_, ": ", why));
@@ -110,9 +109,9 @@ absl::Status Bookmark::Write(const std::string& text) const {
   return absl::OkStatus();
 }
 
-absl::Status Bookmark::LeadTo(const std::string& url) {
+absl::Status Bookmark::RedirectTo(const std::string& url) {
   if (url.find_first_of("<>&\"' ") != std::string::npos)
-    return absl::InvalidArgumentError("the URL has characters that HTML would interpret");
+    return absl::InvalidArgumentError("the URL contains characters of HTML");
   std::string text =
       absl::StrFormat(kPage, absl::StrCat("0; url=", url),
                       absl::StrCat("The page is at <a href=\"", url, "\">", url, "</a>."));
@@ -126,18 +125,18 @@ void Bookmark::Release() {
     const ActingAs user(user_, group_);
     if (!user.ok() || text_.empty() || ReadFileText(folder_ + "/web.html") != text_) return;
   }
-  // It is loaded again and again, so a tab that is left open shows the page once it is served.
+  // It reloads itself, so an open tab shows the page at the next start.
   Write(absl::StrFormat(kPage, "2",
-                        "mlxcommctl web is not running. <code>mlxcommctl web</code> starts it, and "
-                        "this page then leads to it."))
+                        "mlxcommctl web is not running. Start it with <code>mlxcommctl web</code>; "
+                        "this page then redirects to it."))
       .IgnoreError();
 }
 
 absl::StatusOr<pid_t> Bookmark::Open() const {
-  if (text_.empty()) return absl::FailedPreconditionError("there is no bookmark to open");
+  if (text_.empty()) return absl::FailedPreconditionError("the bookmark was not written");
 #if !defined(__APPLE__)
   if (queue::Environment("DISPLAY").empty() && queue::Environment("WAYLAND_DISPLAY").empty())
-    return absl::FailedPreconditionError("there is no display (DISPLAY, WAYLAND_DISPLAY)");
+    return absl::FailedPreconditionError("neither DISPLAY nor WAYLAND_DISPLAY is set");
 #endif
   std::vector<std::string> words = {kOpener, folder_ + "/web.html"};
   if (user_ != ::geteuid()) {
@@ -145,7 +144,7 @@ absl::StatusOr<pid_t> Bookmark::Open() const {
     words.insert(words.begin(), as.begin(), as.end());
   }
   const FileDescriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  // In a group of its own: Ctrl-C ends this program, and not a browser that it has started.
+  // In its own process group, so that Ctrl-C does not end the browser.
   return StartProgram(std::move(words),
                       {.output = nowhere.get(), .error = nowhere.get(), .leads_group = true});
 }

@@ -1,7 +1,5 @@
-// A page on the disk that leads to the one that is served. Its address stays the same, so a browser can keep
-// it, while port, path and token are new with each start of the server.
-// README.md, The bookmark, says why. Only its user can read it: the one who runs mlxcommctl, or who
-// ran sudo.
+// A file with a fixed address that redirects to the served page, whose port, path and token change with each
+// start (README.md, "The bookmark"). Only its user can read it: the one who runs mlxcommctl or sudo.
 #pragma once
 
 #include <sys/types.h>
@@ -15,25 +13,25 @@ namespace mlxcomm::ctl {
 
 class Bookmark {
  public:
-  Bookmark();  // Finds its place: below $XDG_STATE_HOME or ~/.local/state.
+  Bookmark();  // Below $XDG_STATE_HOME or ~/.local/state.
 
-  // For a browser: "file:///.../mlxcommctl/web.html".
+  // "file:///.../mlxcommctl/web.html"
   std::string address() const;
-  // From now on it leads to `url`.
-  absl::Status LeadTo(const std::string& url);
-  // The server ends: the file says so, unless it leads to another server by now.
+  absl::Status RedirectTo(const std::string& url);
+  // Call when the server stops: the file says so, unless it redirects to another server by now.
   void Release();
-  // Has its user's browser open it, once it leads somewhere. No secret is an argument. NOT_FOUND: there is no
-  // program that opens a browser; FAILED_PRECONDITION: there is no display, or no bookmark.
+  // Opens it in the user's browser, without secrets in the arguments. NOT_FOUND: no program to open a
+  // browser;
+  // FAILED_PRECONDITION: no display, or RedirectTo was not called.
   absl::StatusOr<pid_t> Open() const;
 
  private:
   absl::Status Write(const std::string& text) const;
 
-  std::string folder_;  // Empty: there is no place.
+  std::string folder_;  // Empty: no home folder.
   uid_t user_;
   gid_t group_;
-  std::string text_;  // As it was written; empty: it was not.
+  std::string text_;  // As written; empty: not written.
 };
 
 }  // namespace mlxcomm::ctl

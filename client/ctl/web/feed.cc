@@ -21,11 +21,11 @@ namespace {
 constexpr int kViewersMax = 12;
 constexpr std::uint32_t kEventsShown = 50;
 constexpr std::uint32_t kOperationsShown = 20;
-// A cluster in which much happens is not asked for all of it each time.
-constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+// Limits polling while many events arrive.
+constexpr auto kBetweenPolls = std::chrono::milliseconds(100);
 constexpr auto kBetweenDiagnoses = std::chrono::seconds(10);
 constexpr std::uint64_t kDiagnosisNs = 60'000'000'000;
-// Until the daemon is asked for its events again; twice as long each time, while it tells none.
+// Before asking for events again; doubles while the daemon refuses.
 constexpr auto kPauseMin = std::chrono::milliseconds(300);
 constexpr auto kPauseMax = std::chrono::milliseconds(10'000);
 
@@ -48,19 +48,19 @@ void SetError(Message& message, const Failure& failure) {
 }  // namespace
 
 void Feed::Start() {
-  Look(/*all=*/false);
+  Poll(/*all=*/false);
   std::thread([this] { FollowEvents(); }).detach();
-  std::thread([this] { LookAgainAndAgain(); }).detach();
-  std::thread([this] { DiagnoseAgainAndAgain(); }).detach();
+  std::thread([this] { PollForever(); }).detach();
+  std::thread([this] { DiagnoseForever(); }).detach();
 }
 
 std::optional<Feed::Viewer> Feed::Enter() {
   const std::lock_guard lock(mutex_);
   if (viewers_ == kViewersMax) return std::nullopt;
   ++viewers_;
-  ++happenings_;  // What was last known may be old.
-  happened_.notify_all();
-  return Viewer{.first_look = looks_begun_ + 1};
+  ++wakeups_;  // The last data may be old.
+  woken_.notify_all();
+  return Viewer{.first_poll = polls_begun_ + 1};
 }
 
 void Feed::Leave() {
@@ -71,7 +71,7 @@ void Feed::Leave() {
 std::string Feed::Next(Viewer& viewer, std::uint64_t ns) {
   std::unique_lock lock(mutex_);
   const bool is_news = changed_.wait_for(lock, std::chrono::nanoseconds(ns), [&] {
-    return version_ > viewer.seen && looks_done_ >= viewer.first_look;
+    return version_ > viewer.seen && polls_done_ >= viewer.first_poll;
   });
   std::string out;
   if (!is_news) return out;
@@ -101,20 +101,20 @@ Feed::Contact Feed::LastContact() {
 }
 
 void Feed::WaitFor(std::unique_lock<std::mutex>& lock, std::uint64_t ns, std::uint64_t& done) {
-  happened_.wait_for(lock, std::chrono::nanoseconds(ns),
-                     [&] { return viewers_ > 0 && happenings_ > done; });
-  done = happenings_;
+  woken_.wait_for(lock, std::chrono::nanoseconds(ns),
+                  [&] { return viewers_ > 0 && wakeups_ > done; });
+  done = wakeups_;
 }
 
 void Feed::AddEvent(std::string json) {
   const std::lock_guard lock(mutex_);
   events_.push_back(std::move(json));
   if (events_.size() > kEventsShown) events_.pop_front();
-  ++happenings_;
-  happened_.notify_all();
+  ++wakeups_;
+  woken_.notify_all();
 }
 
-// The daemon tells what happens at once; where it has gone, that is an event too.
+// The end of the daemon's event stream counts as an event, too.
 void Feed::FollowEvents() {
   v1::EventsRequest request;
   request.set_last(kEventsShown);
@@ -125,7 +125,7 @@ void Feed::FollowEvents() {
     const Failure failure =
         ReadEvents(options_.socket_path, request, [&](const v1::EventsReply& event) {
           const bool is_first = std::exchange(first, false);
-          if (is_first) {  // A daemon that was started again counts from 1.
+          if (is_first) {  // A restarted daemon numbers its events from 1.
             const std::lock_guard lock(mutex_);
             events_.clear();
           }
@@ -135,42 +135,41 @@ void Feed::FollowEvents() {
         });
     PublishFollowing(failure);
     if (first) {
-      // What was refused is nothing that has happened at the daemon.
       if (failure.code != FailureCode::kUnavailable) pause = std::min(pause * 2, kPauseMax);
     } else {
       pause = kPauseMin;
       const std::lock_guard lock(mutex_);
-      ++happenings_;
-      happened_.notify_all();
+      ++wakeups_;
+      woken_.notify_all();
     }
-    // Where there is no daemon, a call costs nothing, and it may come at any moment.
+    // Without a daemon a call is cheap, and the daemon may start at any moment.
     std::this_thread::sleep_for(failure.code == FailureCode::kUnavailable ? kPauseMin : pause);
   }
 }
 
-void Feed::LookAgainAndAgain() {
+void Feed::PollForever() {
   std::uint64_t done = 0;
   for (;;) {
-    std::uint64_t look = 0;
+    std::uint64_t poll = 0;
     bool all = false;
     {
       std::unique_lock lock(mutex_);
       const std::uint64_t unseen = std::max(options_.interval_ns, History::kStepNs);
       WaitFor(lock, viewers_ > 0 ? options_.interval_ns : unseen, done);
       all = viewers_ > 0;
-      look = ++looks_begun_;
+      poll = ++polls_begun_;
     }
-    Look(all);
+    Poll(all);
     {
       const std::lock_guard lock(mutex_);
-      looks_done_ = look;
+      polls_done_ = poll;
       changed_.notify_all();
     }
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenPolls);
   }
 }
 
-void Feed::Look(bool all) {
+void Feed::Poll(bool all) {
   v1::StatusReply status;
   const std::uint64_t now = UnixNow();
   Failure failure = FetchStatus(options_.socket_path, status);
@@ -179,7 +178,7 @@ void Feed::Look(bool all) {
     if (history_.Add(status, now)) ++version_;
   }
   if (all) failure = PublishAll(std::move(failure), status);
-  PublishLook(failure, now);
+  PublishPoll(failure, now);
 }
 
 Failure Feed::PublishAll(Failure failure, const v1::StatusReply& status) {
@@ -203,12 +202,12 @@ Failure Feed::PublishAll(Failure failure, const v1::StatusReply& status) {
   v1::FlightRecordRequest request;
   request.set_operations_max(kOperationsShown);
   v1::FlightRecordReply record;
-  // Without it the page has all else: another program of this user may be reading it.
+  // Optional: another program of this user may be reading the record.
   if (FetchRecord(options_.socket_path, request, record).ok()) Publish("record", Compact(record));
   return failure;
 }
 
-void Feed::PublishLook(const Failure& failure, std::uint64_t unix_ns) {
+void Feed::PublishPoll(const Failure& failure, std::uint64_t unix_ns) {
   v1::WebDaemon reported;
   {
     const std::lock_guard lock(mutex_);
@@ -220,15 +219,15 @@ void Feed::PublishLook(const Failure& failure, std::uint64_t unix_ns) {
   Publish("daemon", JsonOf(std::move(reported), JsonLayout::kCompact));
 }
 
-// That there is no daemon is not told here, but by the looks.
+// PublishPoll reports a missing daemon.
 void Feed::PublishFollowing(const Failure& failure) {
   v1::WebFollowing reported;
   if (!failure.ok() && failure.code != FailureCode::kUnavailable) SetError(reported, failure);
   Publish("following", JsonOf(std::move(reported), JsonLayout::kCompact));
 }
 
-// Without the Python packages' self tests, which would run a program of each again and again.
-void Feed::DiagnoseAgainAndAgain() {
+// Skips the Python packages' self tests, which would run a program of each package every time.
+void Feed::DiagnoseForever() {
   DiagnosisOptions how;
   how.socket_path = options_.socket_path;
   how.python = false;
@@ -237,7 +236,7 @@ void Feed::DiagnoseAgainAndAgain() {
     {
       std::unique_lock lock(mutex_);
       WaitFor(lock, kDiagnosisNs, done);
-      happened_.wait(lock, [this] { return viewers_ > 0; });
+      woken_.wait(lock, [this] { return viewers_ > 0; });
     }
     Publish("doctor", FindingsAsJson(Diagnose(how)));
     std::this_thread::sleep_for(kBetweenDiagnoses);

@@ -1,11 +1,10 @@
-// What the page shows, kept as the verbs' own JSON, and told to each viewer as it changes.
+// The page's data: the JSON of several verbs, sent to each viewer when it changes.
 //
-//   daemon ── its stream of events ──▶ wakes ──▶ status, topology, record ──▶ parts ──▶ viewers
-//                                                   └──▶ history ──▶ viewers
+//   daemon ── event stream ──▶ wakes ──▶ poll: status, topology, record ──▶ parts ──▶ viewers
+//                                              └──▶ history ──▶ viewers
 //
-// Owner: the verb, until the process ends: its threads wait in calls that have no end.
-// Thread: any but for Start; three of its own ask the daemon.
-// Memory: one text for each part, the last events, and the history.
+// Owner: the verb, until the process exits, because its threads block in endless calls. Thread: any; three
+// own threads query the daemon. Memory: one text for each part, the last events, and the history.
 #pragma once
 
 #include <array>
@@ -24,11 +23,10 @@ namespace mlxcomm::ctl {
 
 struct FeedOptions {
   std::string socket_path;
-  std::uint64_t interval_ns = 1'000'000'000;  // Between two looks where nothing happens.
+  std::uint64_t interval_ns = 1'000'000'000;  // Between polls without events.
 };
 
-// A message of the stream that a browser's EventSource reads. Of `data` each line is one of the message's:
-// a text cannot end the message, nor begin another.
+// Formats a server-sent event. Each line of `data` gets its own field, so that data cannot end the event.
 inline std::string ServerSentEvent(std::string_view name, std::string_view data) {
   std::string out = "event: ";
   out.append(name).append("\n");
@@ -44,27 +42,26 @@ class Feed {
  public:
   explicit Feed(const FeedOptions& options) : options_(options) {}
 
-  // Looks for the first time, then starts its threads.
+  // Polls once, then starts the threads.
   void Start();
 
   struct Contact {
-    Failure failure;         // Ok: the daemon.
-    bool was_there = false;  // At some look.
+    Failure failure;  // Of the last poll.
+    bool ever_succeeded = false;
   };
   Contact LastContact();
 
-  // What a viewer has. It gets no part that was last looked at before it came: the daemon
-  // was not asked for all while nobody looked.
+  // What a viewer has received. It gets no data from before its first poll, because polls without viewers are
+  // incomplete.
   struct Viewer {
     std::uint64_t seen = 0;
-    std::uint64_t first_look = 0;
+    std::uint64_t first_poll = 0;
     std::uint64_t sampled = 0;
   };
-  // None: there are as many viewers as there may be.
+  // Returns nullopt if there are too many viewers.
   std::optional<Viewer> Enter();
   void Leave();
-  // As messages of the stream, all parts that have changed since the last call, and new samples. Waits for
-  // some; empty: the time is over.
+  // Returns events for all parts and samples that are new since the last call. Waits for some; "": timeout.
   std::string Next(Viewer& viewer, std::uint64_t ns);
 
  private:
@@ -72,33 +69,33 @@ class Feed {
       "daemon", "following", "health", "status", "topology", "record", "events", "doctor"};
   struct Part {
     std::string json;
-    std::uint64_t changed = 0;  // A number of version_; 0: it is not known yet.
+    std::uint64_t changed = 0;  // The value of version_; 0: no data yet.
   };
 
   void FollowEvents();
-  void LookAgainAndAgain();
-  void DiagnoseAgainAndAgain();
-  void Look(bool all);
+  void PollForever();
+  void DiagnoseForever();
+  void Poll(bool all);
   Failure PublishAll(Failure failure, const v1::StatusReply& status);
-  void PublishLook(const Failure& failure, std::uint64_t unix_ns);
+  void PublishPoll(const Failure& failure, std::uint64_t unix_ns);
   void PublishFollowing(const Failure& failure);
   void AddEvent(std::string json);
   void Publish(std::string_view part, std::string json);
-  // Until either the time is over or, where somebody looks, `done` is behind what has happened.
+  // Waits for the timeout or, if there are viewers, for a wakeup after `done`.
   void WaitFor(std::unique_lock<std::mutex>& lock, std::uint64_t ns, std::uint64_t& done);
 
   const FeedOptions options_;
   std::mutex mutex_;
-  std::condition_variable changed_;   // A part; waited for by viewers.
-  std::condition_variable happened_;  // Something at the daemon; waited for by those that ask.
+  std::condition_variable changed_;  // Viewers wait for a changed part.
+  std::condition_variable woken_;    // The own threads wait for events and viewers.
   std::array<Part, kParts.size()> parts_;
-  std::deque<std::string> events_;  // The last, as JSON.
+  std::deque<std::string> events_;  // The last events, as JSON.
   std::uint64_t version_ = 0;
-  std::uint64_t happenings_ = 0;
-  std::uint64_t looks_begun_ = 0;
-  std::uint64_t looks_done_ = 0;
-  std::uint64_t seen_unix_ns_ = 0;  // Of the last look that has found a daemon.
-  Failure failure_;                 // Of the last look.
+  std::uint64_t wakeups_ = 0;
+  std::uint64_t polls_begun_ = 0;
+  std::uint64_t polls_done_ = 0;
+  std::uint64_t seen_unix_ns_ = 0;  // Time of the last successful poll.
+  Failure failure_;                 // Of the last poll.
   History history_;
   int viewers_ = 0;
 };

@@ -15,7 +15,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Nothing: it is a name.
+// Returns nullopt for a name.
 std::optional<asio::ip::address> AddressOf(const std::string& text) {
   asio::error_code error;
   const asio::ip::address address = asio::ip::make_address(text, error);
@@ -29,14 +29,14 @@ bool IsNameOfMachine(const std::string& name, const std::string& host_name) {
          absl::EqualsIgnoreCase(name, absl::StrCat(brief, ".local"));
 }
 
-// Browsers leave out the port that is http's own.
+// Browsers omit http's default port.
 std::string_view WithoutPort(std::string_view host, int port) {
   const std::string end = absl::StrCat(":", port);
   if (host.ends_with(end)) return host.substr(0, host.size() - end.size());
   return port == 80 ? host : std::string_view();
 }
 
-// Takes it out of `text`, with the separator. All of it, where there is none.
+// Removes the text before the separator, and the separator, from `text`; all of it if there is none.
 std::string_view TakeUntil(std::string_view separator, std::string_view& text) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);
@@ -56,15 +56,14 @@ std::string RandomWord(std::size_t size) {
 std::string NewToken() { return RandomWord(16); }
 std::string NewPath() { return absl::StrCat("/", RandomWord(8), "/"); }
 
-// Cookies are one for all ports of a host: two such servers would take each other's.
+// All ports of a host share cookies, so two servers need different names.
 std::string CookieName(int port) { return absl::StrCat("mlxcomm_", port); }
 
 bool IsSameSecret(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// Why: a site whose name its owner lets lead to 127.0.0.1 (DNS rebinding) would otherwise be, for
-// the browser, the same site as this one. An address as the host is never such a name.
+// Against DNS rebinding: a foreign name that resolves to 127.0.0.1 would be the same site for the browser.
 bool IsOwnHost(const Gate& gate, std::string_view host) {
   std::string name(WithoutPort(host, gate.port));
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
@@ -118,7 +117,7 @@ std::optional<Visit> ReadVisit(const Gate& gate, std::string_view head) {
 
 Admission Admit(const Gate& gate, const Visit& visit) {
   if (!IsOwnHost(gate, visit.host)) return Admission::kWrongHost;
-  // Another port of this machine is the same "site", so the cookie alone would not keep it out.
+  // Other ports of this machine are the same "site", so the cookie is not enough.
   const bool is_own =
       visit.fetch_site.empty() || visit.fetch_site == "same-origin" || visit.fetch_site == "none";
   if (!is_own && !visit.opens_page) return Admission::kOtherSite;

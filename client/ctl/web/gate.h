@@ -1,6 +1,5 @@
-// Who may have the page: a browser that has the token, asks for this server by a name of its own,
-// and does not do so for another site. Pure functions but for NewToken.
-// README.md, Who may look, says how token and path keep others out.
+// Access control (README.md): a browser must have the token, use one of this server's names, and not act for
+// another site. Pure functions except NewToken and NewPath.
 #pragma once
 
 #include <cstdint>
@@ -12,43 +11,42 @@ namespace mlxcomm::ctl {
 
 struct Gate {
   std::string token;
-  std::string path;  // All that is served lies below it.
+  std::string path;  // Prefix of everything that is served.
   int port = 0;
-  std::string bind = "127.0.0.1";  // The address, or name of one, that it listens at.
-  std::string host_name;           // Of this machine; asked only if others may come.
+  std::string bind = "127.0.0.1";  // The address or name to listen on.
+  std::string host_name;           // This machine's; used unless `bind` is loopback.
 };
 
-// What a request says of itself; empty: it does not.
+// Fields of a request; empty if missing.
 struct Visit {
   std::string_view host;        // Host
   std::string_view cookies;     // Cookie
-  std::string_view token;       // Of the URL.
+  std::string_view token;       // From the URL.
   std::string_view fetch_site;  // Sec-Fetch-Site
-  bool opens_page = false;      // Rather than a part of it: links of other sites may lead there.
+  bool opens_page = false;      // The page itself: other sites may link to it.
   std::string_view method = {};
   std::string_view path = {};
 };
-// `head`: of a request of HTTP/1.x, with the end of its last line. None: it is not one.
+// Parses the head of an HTTP/1.x request, including the end of its last line; nullopt if it is not one.
 std::optional<Visit> ReadVisit(const Gate& gate, std::string_view head);
 
 enum class Admission : std::uint8_t { kAdmitted, kWrongHost, kOtherSite, kNoToken };
 
-// Letters, digits, "-" and "_": URLs of 80 characters or fewer stay on one line.
+// Short enough for URLs of 80 characters.
 std::string NewToken();  // 128 random bits.
-std::string NewPath();   // "/.../", 64 random bits: it is guessed by asking a browser for each.
+std::string NewPath();   // "/.../", 64 random bits.
 std::string CookieName(int port);
 Admission Admit(const Gate& gate, const Visit& visit);
 
-// The parts: Admit needs them all.
-bool IsSameSecret(std::string_view a,
-                  std::string_view b);  // Takes the same time wherever they differ.
+// Parts of Admit. IsSameSecret takes constant time.
+bool IsSameSecret(std::string_view a, std::string_view b);
 bool IsOwnHost(const Gate& gate, std::string_view host);
-// Empty: there is none.
+// Returns "" if there is no such cookie.
 std::string_view CookieIn(std::string_view cookies, std::string_view name);
 
-// An address that only this machine reaches, in any spelling; another name than localhost is none.
+// Returns whether only this machine can reach it; the only such name is localhost.
 bool IsLoopback(const std::string& bind);
-// Where a browser finds it: as it listens; at all of this machine's addresses: by this machine's name.
+// The host of the URL: `bind`, or this machine's name if it listens on all addresses.
 std::string HostOfUrl(const Gate& gate);
 
 }  // namespace mlxcomm::ctl

@@ -7,12 +7,12 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// By the ids of its nodes, as the page names a link.
+// The page's key of a link: the ids of its nodes.
 std::string EndsOfLink(const v1::NodeStatus& node, const v1::LinkStatus& link) {
   return std::min(node.id(), link.peer_id()) + " " + std::max(node.id(), link.peer_id());
 }
 
-// In both directions. What goes through other nodes is counted on their cables as well.
+// Adds rates in both directions. `direct` leaves out routes, which count on the other nodes' cables.
 void AddRates(const v1::LinkStatus& link, double& all, double& direct) {
   for (const v1::RailStatus& rail : link.rails()) {
     if (rail.state() != v1::RailState::up) continue;
@@ -27,7 +27,7 @@ void AddRates(const v1::LinkStatus& link, double& all, double& direct) {
 bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   const std::uint64_t last = samples_.empty() ? 0 : samples_.back().unix_ns();
   if (unix_ns >= last && unix_ns - last < kStepNs) return false;
-  const bool was_set_back = unix_ns < last;  // The machine's clock.
+  const bool was_set_back = unix_ns < last;  // The machine's clock was.
   while (!samples_.empty() && (was_set_back || samples_.size() == kSamplesMax ||
                                unix_ns - samples_.front().unix_ns() > kWindowNs)) {
     samples_.pop_front();
@@ -37,7 +37,7 @@ bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   sample.set_unix_ns(unix_ns);
   sample.set_operations_per_second(OperationsPerSecond(
       status, last == 0 || was_set_back ? 0 : static_cast<double>(unix_ns - last) / 1e9));
-  std::map<std::string, double> rates;  // The first side that tells of a link counts.
+  std::map<std::string, double> rates;  // The first side that reports a link counts.
   double sum = 0;
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
@@ -62,7 +62,6 @@ bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   return true;
 }
 
-// Its samples are those of the link that gets its place: a browser has them already.
 std::size_t History::PlaceOfLinkThatIsGone(const std::map<std::string, double>& rates) const {
   std::size_t place = 0;
   const auto has_carried = [&place](const v1::WebSample& sample) {
@@ -75,7 +74,7 @@ std::size_t History::PlaceOfLinkThatIsGone(const std::map<std::string, double>& 
   return place;
 }
 
-// Of jobs that have come since the last sample all are counted.
+// For a job that is new since the last sample, all operations count.
 double History::OperationsPerSecond(const v1::StatusReply& status, double seconds) {
   std::map<std::string, std::uint64_t> done;
   for (const v1::JobStatus& job : status.jobs()) {

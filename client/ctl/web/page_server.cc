@@ -29,9 +29,9 @@ constexpr auto kHeadPatience = std::chrono::seconds(10);
 constexpr auto kWritePatience = std::chrono::seconds(30);
 constexpr auto kEndPatience = std::chrono::seconds(1);
 constexpr std::size_t kIgnoredBytesMax = 64 * 1024;
-// After connections could not be taken; the system may lack what it needs for a while.
-constexpr auto kUntilListeningAgain = std::chrono::milliseconds(200);
-constexpr std::uint64_t kSignOfLifeNs = 2'000'000'000;
+// After accept() failed, for example without descriptors.
+constexpr auto kAcceptPause = std::chrono::milliseconds(200);
+constexpr std::uint64_t kAliveNs = 2'000'000'000;
 constexpr const char* kHeaders[][2] = {
     {"Connection", "close"},
     {"Content-Security-Policy",
@@ -44,12 +44,12 @@ constexpr const char* kHeaders[][2] = {
     {"Cache-Control", "no-store"},
 };
 
-// One request and its answer. Each wait has a deadline, and the request takes no memory but its head.
+// One request and its answer. Each wait has a deadline; only the head is stored.
 class Connection {
  public:
   tcp::socket& socket() { return socket_; }
 
-  // Returns the head with the end of its last line; empty if it is too long or does not come in time.
+  // Returns the head with the end of its last line; "" if it is too long or too late.
   std::string_view ReadHead() {
     constexpr std::string_view kEnd = "\r\n\r\n";
     const bool is_whole = Await(kHeadPatience, [&](auto handler) {
@@ -60,14 +60,14 @@ class Connection {
   }
   bool has_asked() const { return !head_.empty(); }
 
-  // False: the other end takes no more.
+  // Returns false if the client no longer reads.
   bool Write(std::string_view bytes) {
     return Await(kWritePatience, [&](auto handler) {
       asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()), handler);
     });
   }
 
-  // Where bytes are left unread, the system drops what is on its way to the other end.
+  // Reads the rest, because closing with unread bytes would discard the answer.
   void End() {
     asio::error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -105,12 +105,12 @@ constexpr char kForbidden[] = "403 Forbidden";
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr Answer kNotUnderstood = {
     "400 Bad Request", kText,
-    "Expected GET and the head of a request: 16 KiB or less, whole within 10 s.\n"};
+    "Expected a GET request with a head of at most 16 KiB within 10 s.\n"};
 constexpr Answer kNothingChanges = {"405 Method Not Allowed", kText,
                                     "Nothing can be changed here.\n"};
 constexpr Answer kTooManyViewers = {"503 Service Unavailable", kText,
-                                    "Too many browsers are looking: close a page.\n"};
-constexpr Answer kFeed = {"200 OK", "text/event-stream", {}};  // The connection's end is its end.
+                                    "Too many open pages: close one.\n"};
+constexpr Answer kFeed = {"200 OK", "text/event-stream", {}};  // Ends with the connection.
 
 // The page's files, below the gate's path.
 std::optional<Answer> FileAt(std::string_view name) {
@@ -129,7 +129,7 @@ std::optional<Answer> FileAt(std::string_view name) {
   };
   for (const auto& file : kFiles)
     if (file.name == name) return Answer{"200 OK", file.type, file.bytes};
-  // Browsers ask for one in any case: for this, as the page names it.
+  // Browsers always request an icon.
   if (name == "favicon.ico") return Answer{"204 No Content", {}, {}};
   return {};
 }
@@ -139,12 +139,11 @@ Answer AnswerOf(const Gate& gate, const Visit& visit) {
     case Admission::kAdmitted: break;
     case Admission::kWrongHost:
       return {"421 Misdirected Request", kText,
-              "This is not a name of mlxcommctl web: use the URL that it has printed.\n"};
-    case Admission::kOtherSite:
-      return {kForbidden, kText, "Only the page itself may ask for this.\n"};
+              "This host name is not allowed: use the URL that mlxcommctl web printed.\n"};
+    case Admission::kOtherSite: return {kForbidden, kText, "Only the page itself may load this.\n"};
     case Admission::kNoToken:
       return {kForbidden, kText,
-              "The token is missing or wrong: open the URL that mlxcommctl web has printed.\n"};
+              "The token is missing or wrong: open the URL that mlxcommctl web printed.\n"};
   }
   if (!visit.path.starts_with(gate.path)) return {"404 Not Found", kText, "Nothing is here.\n"};
   const std::string_view name = visit.path.substr(gate.path.size());
@@ -172,8 +171,8 @@ std::string HeadOf(const Gate& gate, const Answer& answer) {
 
 void Follow(Feed& feed, Feed::Viewer& viewer, Connection& connection, std::string head) {
   for (std::string text = std::move(head); connection.Write(text);) {
-    text = feed.Next(viewer, kSignOfLifeNs);
-    // Both sides see by it whether the other is still there.
+    text = feed.Next(viewer, kAliveNs);
+    // Lets both sides notice a lost connection.
     if (text.empty()) text = ServerSentEvent("alive", "{}");
   }
   feed.Leave();
@@ -229,7 +228,7 @@ std::string PageServer::Serve(const Gate& gate) {
         }).detach();
         continue;
       }
-    } catch (const std::system_error&) {  // The system has no descriptor or no thread left.
+    } catch (const std::system_error&) {  // No descriptors or threads left.
       error = asio::error::no_descriptors;
     }
     places_.release();
@@ -237,7 +236,7 @@ std::string PageServer::Serve(const Gate& gate) {
     const bool passes =
         why == EINTR || why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
     if (!passes) listener_.close(error);
-    std::this_thread::sleep_for(kUntilListeningAgain);
+    std::this_thread::sleep_for(kAcceptPause);
     if (passes) continue;
     const absl::StatusOr<int> port = Listen(gate.bind, gate.port);
     if (!port.ok()) return std::string(port.status().message());

@@ -1,8 +1,7 @@
-// Serves the page, its files and the feed by HTTP, to those whom the gate admits. Nothing that is asked for
-// changes anything.
+// Serves the page, its files and the feed over HTTP to admitted browsers; read-only.
 //
-// Owner: the verb, until the process ends. Thread: one for each connection, as many as there may be;
-// further ones wait at the system. Memory: 16 KiB for each request.
+// Owner: the verb, until the process exits. Thread: one for each of at most kConnectionsMax connections;
+// others wait in the backlog. Memory: 16 KiB for each request.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +22,13 @@ class PageServer {
  public:
   explicit PageServer(Feed& feed) : feed_(feed) {}
 
-  // The port, which is any that is free where 0 is asked for.
+  // Returns the port; 0 chooses a free one.
   absl::StatusOr<int> Listen(const std::string& address, int port);
-  // In a thread of its own. For ever, unless it can listen there no more: then it says why.
+  // Serves forever; returns why it can no longer listen.
   std::string Serve(const Gate& gate);
 
  private:
-  static constexpr std::ptrdiff_t kConnectionsMax = 24;  // More than there may be viewers.
+  static constexpr std::ptrdiff_t kConnectionsMax = 24;  // More than viewers.
 
   Feed& feed_;
   asio::io_context io_;

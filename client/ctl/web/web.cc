@@ -1,4 +1,4 @@
-// The verb web: a live page for a browser, on this machine only unless it is asked for more.
+// mlxcommctl web: a live page for browsers.
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 template <typename... Text>
-void WriteNews(const Text&... text) {
+void Log(const Text&... text) {
   std::fprintf(stderr, "mlxcommctl: %s\n", Shown(absl::StrCat(text...)).c_str());
 }
 
@@ -44,7 +44,7 @@ struct WebOptions {
   FeedOptions feed;
   std::string bind = "127.0.0.1";
   int port = 0;
-  std::uint64_t for_ns = 0;  // 0: until it is stopped.
+  std::uint64_t for_ns = 0;  // 0: until Ctrl-C.
   bool open = false;
   bool json = false;
 };
@@ -56,12 +56,12 @@ int Announce(const WebOptions& options, const Gate& gate, Bookmark& bookmark) {
   if (!is_loopback) {
     std::fprintf(
         stderr,
-        "mlxcommctl: %s is not of this machine alone: what is shown, and the token, cross the "
-        "network unencrypted, and everybody who has the URL sees this cluster\n",
+        "mlxcommctl: other machines can reach %s: the page and the token cross the network "
+        "unencrypted, and everyone who has the URL sees this cluster\n",
         options.bind.c_str());
   }
-  const absl::Status kept = bookmark.LeadTo(url);
-  if (!kept.ok()) WriteNews("cannot write a bookmark: ", kept.message());
+  const absl::Status kept = bookmark.RedirectTo(url);
+  if (!kept.ok()) Log("cannot write the bookmark: ", kept.message());
   if (options.json) {
     v1::WebReport report;
     report.set_url(url);
@@ -74,50 +74,49 @@ int Announce(const WebOptions& options, const Gate& gate, Bookmark& bookmark) {
       kept.ok() ? absl::StrCat("bookmark: ", bookmark.address(), "\n") : std::string();
   return WriteOut(
       absl::StrCat(url, "\n", stays, is_loopback ? "for browsers on this machine; " : "",
-                   "Ctrl-C ends it\n"),
+                   "Ctrl-C stops it\n"),
       "address");
 }
 
-// Reports to the terminal, while the page is served, that the daemon has gone or come, and that no browser
-// was opened.
-class TerminalNews {
+// Reports on the terminal when the daemon stops or starts answering, and if no browser can be opened.
+class TerminalLog {
  public:
-  TerminalNews(Feed& feed, const Bookmark& bookmark) : feed_(feed), bookmark_(bookmark) {}
+  TerminalLog(Feed& feed, const Bookmark& bookmark) : feed_(feed), bookmark_(bookmark) {}
 
   void OpenBrowser() {
     absl::StatusOr<pid_t> opener = bookmark_.Open();
     if (opener.ok())
       opener_ = *opener;
     else
-      SayNoBrowser(opener.status().message());
+      LogNoBrowser(opener.status().message());
   }
 
-  void Look() {
+  void Poll() {
     int status = 0;
     if (opener_ != 0 && AwaitProgram(opener_, std::chrono::nanoseconds(0), status)) {
       opener_ = 0;
-      if (status != 0) SayNoBrowser(absl::StrCat("it ended ", HowEnded(ExitCodeOf(status))));
+      if (status != 0) LogNoBrowser(absl::StrCat("it ended ", HowEnded(ExitCodeOf(status))));
     }
     const Feed::Contact contact = feed_.LastContact();
     if (contact.failure.ok() == is_there_) return;
     is_there_ = contact.failure.ok();
     if (is_there_)
-      WriteNews("mlxcommd answers");
+      Log("mlxcommd answers");
     else
-      WriteNews(contact.failure.message, "; the page waits for it");
+      Log(contact.failure.message, "; the page waits for it");
   }
 
-  // Where no daemon was ever there, the page has shown nothing.
+  // Fails if the page never had data.
   int ExitCode() const {
     const Feed::Contact contact = feed_.LastContact();
-    if (contact.was_there) return 0;
-    if (is_there_) return ReportFailure(contact.failure);  // It has not been said yet.
+    if (contact.ever_succeeded) return 0;
+    if (is_there_) return ReportFailure(contact.failure);  // Not reported yet.
     return ReportFailure({contact.failure.code, kNoRank, "no mlxcommd has answered"});
   }
 
  private:
-  static void SayNoBrowser(absl::string_view why) {
-    WriteNews("cannot open a browser: ", why, "; open the URL above");
+  static void LogNoBrowser(absl::string_view why) {
+    Log("cannot open a browser: ", why, "; open the URL above");
   }
 
   Feed& feed_;
@@ -126,7 +125,7 @@ class TerminalNews {
   bool is_there_ = true;
 };
 
-bool HasNobodyAtItsEnd(int descriptor) {
+bool IsPeerClosed(int descriptor) {
   struct stat kind{};
   if (::fstat(descriptor, &kind) != 0 || !(S_ISFIFO(kind.st_mode) || S_ISSOCK(kind.st_mode)))
     return false;
@@ -134,18 +133,18 @@ bool HasNobodyAtItsEnd(int descriptor) {
   return ::poll(&one, 1, 0) == 1 && (one.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-// Why: where ssh without a terminal loses its connection, the program that it has started is not told. Both
-// ends: `ssh -n` has no input from the start, and a script may have read the URL and closed the output.
-bool IsLeftAlone() { return HasNobodyAtItsEnd(STDIN_FILENO) && HasNobodyAtItsEnd(STDOUT_FILENO); }
+// Without a terminal, ssh does not signal the program when the connection is lost. Checks both, because `ssh
+// -n` has no input, and a script may close the output after reading the URL.
+bool IsOrphaned() { return IsPeerClosed(STDIN_FILENO) && IsPeerClosed(STDOUT_FILENO); }
 
 std::string CannotListen(const WebOptions& options, int port, const std::string& why) {
   const std::string which = port == 0 ? "any port" : absl::StrCat("port ", port);
-  return absl::StrFormat("cannot listen at %s, %s: %s", options.bind, which, why);
+  return absl::StrFormat("cannot listen on %s, %s: %s", options.bind, which, why);
 }
 
 int RunWeb(const WebOptions& options) {
   StopSignal stop;
-  // For ever, as the threads that use them: see the end.
+  // Never destroyed, because detached threads use them.
   auto& feed = *new Feed(options.feed);
   auto& server = *new PageServer(feed);
   Gate gate;
@@ -166,12 +165,12 @@ int RunWeb(const WebOptions& options) {
   }).detach();
   Bookmark bookmark;
   if (const int code = Announce(options, gate, bookmark); code != 0) ::_exit(code);
-  TerminalNews news(feed, bookmark);
-  if (options.open) news.OpenBrowser();
+  TerminalLog log(feed, bookmark);
+  if (options.open) log.OpenBrowser();
   feed.Start();
   const auto begin = std::chrono::steady_clock::now();
-  for (std::uint64_t left = UINT64_MAX; left > 0 && !IsLeftAlone();) {
-    news.Look();
+  for (std::uint64_t left = UINT64_MAX; left > 0 && !IsOrphaned();) {
+    log.Poll();
     if (options.for_ns != 0) {
       const auto gone = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
       left = options.for_ns - std::min(options.for_ns, static_cast<std::uint64_t>(gone));
@@ -179,8 +178,8 @@ int RunWeb(const WebOptions& options) {
     if (stop.WaitFor(std::min(left, kSecondNs))) break;
   }
   bookmark.Release();
-  const int code = news.ExitCode();
-  // Threads wait at the daemon and at browsers without end, and have nothing to bring to an end.
+  const int code = log.ExitCode();
+  // Threads block in endless calls and need no cleanup.
   std::fflush(nullptr);
   ::_exit(code);
 }
@@ -199,21 +198,21 @@ Run AddWeb(CLI::App& web, const Invocation&) {
   AddDuration(web, "--interval", options->feed.interval_ns, 50'000'000, 3600 * kSecondNs,
               "Refresh interval while nothing happens (1s)");
   AddDuration(web, "--for", options->for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
-              "Stop after this time (at Ctrl-C)");
+              "Stop after this time (never)");
   web.add_flag("--open", options->open, "Open the page in a browser");
   web.add_flag("--json", options->json, "Print JSON: the URL (WebReport in ctl.proto)");
   web.footer(
-      R"(Topology, links and their rates, jobs and which rank waits for which, health with
+      R"(Shows topology, links and their rates, jobs and which rank waits for which, health with
 remedies, the last operations and events. Prints the URL to open, and serves it until
-Ctrl-C. Only a browser that has the URL gets the page, and it can change nothing.
+Ctrl-C. Only a browser that has the URL can load the page, and it cannot change anything.
 
-The URL is new each time. The bookmark, a file of this user, stays the same and leads
-to it. Without a daemon the page waits for one; if none ever came, the exit code is 3.
+The URL is new for each start. The bookmark, a file of this user, redirects to it. Without
+a daemon the page waits for one; if none ever answers, the exit code is 3.
 
 From another machine, with the same port number twice:
   ssh -t -L 7480:127.0.0.1:7480 studio-1 mlxcommctl web --port 7480
-With -t it ends with the connection. With --bind the page and the URL's token cross the
-network unencrypted: use it in networks that you trust.)");
+With -t the program ends with the connection. With --bind the page and the URL's token
+cross the network unencrypted: use it only in networks that you trust.)");
   return [options] { return RunWeb(*options); };
 }
 

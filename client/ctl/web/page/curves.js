@@ -1,25 +1,24 @@
-// The last five minutes as curves. mlxcommctl web takes the samples, also while nobody looks, and sends those
-// that are new.
+// Draws the last five minutes as curves. mlxcommctl web takes samples even without viewers, and sends new ones.
 import {dateOf, write} from "./words.js";
 
 const WINDOW_MS = 300000;
-const STEP_MS = 2000; // Between two samples, at least; a curve has a gap where several are missing.
-const SIZE = {width: 300, height: 40}; // A second is a unit.
+const STEP_MS = 2000; // Minimum between samples; several missing ones leave a gap in the curve.
+const SIZE = {width: 300, height: 40}; // One unit of width is a second.
 const SVG = "http://www.w3.org/2000/svg";
 
-let links = []; // Ends of the links, in the order of each sample's rates.
+let links = []; // Ends of each link, in the order of the rates in samples.
 let samples = [];
 
 export function addHistory(history) {
   const added = history.samples.map((one) => ({at: dateOf(one.unix_ns).getTime(), bytes: one.bytes_per_second,
     operations: one.operations_per_second, links: one.link_bytes_per_second}));
-  // A feed that was opened again tells what is known already.
+  // A reopened feed repeats known samples.
   samples = samples.filter((one) => one.at < added[0].at).concat(added);
   samples = samples.filter((one) => one.at >= samples.at(-1).at - WINDOW_MS);
   links = history.links;
 }
 
-/** {at, value}, of "bytes" or "operations" each second. */
+/** Returns [{at, value}] of "bytes" or "operations" per second. */
 export const curveOf = (what) => samples.map((one) => ({at: one.at, value: one[what]}));
 
 export function curveOfLink(ends) {
@@ -38,8 +37,8 @@ export function makeCurve() {
   return made;
 }
 
-/** `top` is the figure at the upper edge, so that several curves can share it. */
-export function drawCurve(made, points, top, told) {
+/** `top`: the value at the upper edge. */
+export function drawCurve(made, points, top, label) {
   const end = samples.at(-1)?.at ?? 0;
   const spacing = Math.max(STEP_MS, (end - (samples[0]?.at ?? 0)) / Math.max(1, samples.length - 1));
   let line = "";
@@ -52,7 +51,7 @@ export function drawCurve(made, points, top, told) {
     line += `${begins ? "M" : "L"}${x} ${y}`;
     area += `${begins ? `M${x} ${SIZE.height}` : ""}L${x} ${y}${ends ? `L${x} ${SIZE.height}Z` : ""}`;
   });
-  write(made.children[0], told);
+  write(made.children[0], label);
   made.children[1].setAttribute("d", area);
   made.children[2].setAttribute("d", line);
 }

@@ -1,11 +1,11 @@
-// Jobs as cards: who waits for whom above, a row for each rank below, and the jobs that have ended.
+// Shows jobs as cards: which rank waits for which, a row for each rank, and ended jobs.
 import {brief, byId, element, keep, milliseconds, plural, ranks, toneOf, write, writeLine} from "./words.js";
 import {table} from "./tables.js";
 
-const LONG_WAIT_MS = 1000; // Ranks always wait for each other for a moment.
-const UNFOLDED_MAX = 4; // Of more jobs only those that need attention show their ranks, until they are unfolded.
+const LONG_WAIT_MS = 1000; // Short waits are normal.
+const UNFOLDED_MAX = 4; // With more jobs, only those that need attention are unfolded.
 
-/** The longest first. Ranks that wait for the same ranks in the same operation are one. */
+/** Returns the waits, longest first, merged if they are for the same ranks and operation. */
 export function waitsOf(job) {
   const together = new Map();
   for (const {name, waits} of [{name: "", waits: job.waits}, ...job.groups]) {
@@ -23,8 +23,8 @@ export function waitsOf(job) {
 export const sayWait = (wait) => `${ranks(wait.waiting)} ${wait.waiting.length === 1 ? "has" : "have"} waited ` +
   `${milliseconds(wait.age)} for ${ranks(wait.awaited)}`;
 
-/** {text, tone}: the line below a job's name. */
-function newsOf(job) {
+/** Returns {text, tone} for the line below a job's name. */
+function summaryOf(job) {
   const group = job.groups.find((one) => one.state === "failed");
   if (job.state === "failed") return {text: job.detail, tone: "bad"};
   if (group) return {text: `group ${group.name} failed: ${group.detail}`, tone: "bad"};
@@ -35,10 +35,10 @@ function newsOf(job) {
 }
 
 function activityOf(rank, awaited) {
-  // How long comes first: the end is cut off where there is no room.
+  // The time comes first, because the end may be cut.
   const inside = rank.operation ? `${milliseconds(rank.operation_age_ms)} in ${rank.operation}` : "";
   const wait = awaited.get(rank.rank);
-  // One that takes part in the operation too only moves its data.
+  // A rank in the same operation only moves its data.
   if (wait !== undefined && wait.operation !== rank.operation) {
     return {text: `others have waited ${milliseconds(wait.age)}; ${inside || "not in the operation"}`, tone: "warn"};
   }
@@ -73,7 +73,7 @@ function showJob(card, job) {
     job.ranks.length < job.size ? `${job.ranks.length} of ${plural(job.size, "rank")}` : plural(job.size, "rank"),
     job.shrinks > 0 ? `shrunk from ${job.size_at_start}` : "", groups > 0 ? plural(groups, "group") : "",
     job.user ? `user ${job.user}` : ""].filter(Boolean).join(", "));
-  const {text, tone} = newsOf(job);
+  const {text, tone} = summaryOf(job);
   writeLine(news, text, tone);
   if (!card.open) return;
   const awaited = new Map();
@@ -85,7 +85,7 @@ function showJob(card, job) {
     job.ranks.map((rank) => ({rank, activity: activityOf(rank, awaited)})), ({rank}) => rank.rank);
 }
 
-/** Those that the daemon still knows of: {name, age, detail, reason}, the newest first. */
+/** Returns {name, age, detail, reason} of recently ended jobs, newest first. */
 export const endedJobsOf = (status) => (status.ended_jobs ?? []).map((one) =>
   ({name: one.name, age: Number(one.ended_ms_ago), detail: one.detail ?? "",
     reason: one.code && one.code !== "CANCELLED" &&
@@ -96,11 +96,11 @@ export const sayEnded = ({name, age, reason}, most) =>
 
 export function showJobs(status) {
   const ended = endedJobsOf(status).map((one) => ({...one, kind: "ended"}));
-  // Ranks of the next run may form while the last one is still there: two of a name.
+  // Two jobs may have one name: a new run can form while the last one ends.
   const jobs = status.jobs.length > 0 ? status.jobs.map((one) => ({...one, kind: "job"})) : [{name: "", kind: "none"}];
   const others = status.jobs_of_others > 0;
   keep(byId("jobs"), [...jobs, ...ended], (one) => `${one.kind} ${one.name}`,
-    (one) => (one.kind === "job" ? makeJob(jobs.length <= UNFOLDED_MAX || newsOf(one).tone !== "quiet")
+    (one) => (one.kind === "job" ? makeJob(jobs.length <= UNFOLDED_MAX || summaryOf(one).tone !== "quiet")
       : element("div", one.kind, element("p", "line"), element("p", "quiet lines"))),
     (card, one) => {
       if (one.kind === "job") return showJob(card, one);

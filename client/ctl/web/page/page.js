@@ -1,28 +1,28 @@
-// Reads the feed of mlxcommctl web and shows its parts. Where there is no feed or no daemon, the page says since
-// when, and shows what was last known in grey.
+// Reads the feed of mlxcommctl web and shows its parts. Without a feed or a daemon, the page says since when, and shows
+// the last data in grey.
 import {addHistory, curveOf, drawCurve, makeCurve, peakOf} from "./curves.js";
 import {endedJobsOf, sayEnded, sayWait, showJobs, waitsOf} from "./jobs.js";
 import {linksOf, showEvents, showFindings, showLinks, showRecord} from "./tables.js";
 import {showNode, showTopology} from "./topology.js";
 import {brief, byId, clock, dateOf, element, plural, rateNow, toneOf, write, writeLine} from "./words.js";
 
-// The token has become a cookie: it need not stand in the address, nor in the browser's history.
+// The cookie has the token now, so remove it from the address and the browser's history.
 history.replaceState(null, "", location.pathname);
 
-const SILENCE_MS = 15000; // A feed says something every 2 s.
-const REFUSED_MS = 10000; // Until the next try.
+const SILENCE_MS = 15000; // A feed sends something every 2 s.
+const RETRY_MS = 10000; // After a refusal.
 
-const latest = {}; // The data of the last message of each part.
+const latest = {}; // The last data of each part.
 let feedTrouble = "";
-let heardAt = performance.now();
+let receivedAt = performance.now();
 
-/** "18:27:52" of when all was as the page shows it: of the look, not of its arrival; empty: never. */
+/** Returns the time of the last successful poll as "18:27:52"; "" if there was none. */
 function asOf() {
   const seen = latest.daemon?.seen_unix_ns ?? "0";
   return seen === "0" ? "" : clock(dateOf(seen));
 }
 
-/** {title, text}: why the page is not live; empty: it is. */
+/** Returns {title, text} that say why the page is not live; "" if it is. */
 function troubleNow() {
   const since = asOf() ? ` since ${asOf()}` : "";
   if (feedTrouble) return {title: `not connected${since}`, text: feedTrouble};
@@ -38,7 +38,7 @@ function tile(id, big, note, tone = "") {
   writeLine(line, note);
 }
 
-/** The topology has the nodes that are lost as well, until they are forgotten. */
+/** The topology also has lost nodes, until they are forgotten. */
 const nodesOf = ({topology, status}) => topology?.nodes ?? status?.nodes ?? [];
 
 function showNodes(nodes, own) {
@@ -57,7 +57,7 @@ function showNodes(nodes, own) {
   }));
 }
 
-/** Ranks on one node meet in its memory, where no cable is: there operations are counted. */
+/** Ranks on one node use no cables, so there operations are shown instead. */
 function showTraffic(status) {
   const links = linksOf(status);
   const what = links.length > 0 ? "bytes" : "operations";
@@ -74,8 +74,8 @@ function showTraffic(status) {
     `${title} of the last 5 minutes`);
 }
 
-/** {text, tone}: of all jobs what matters most. */
-function newsOfJobs(status) {
+/** Returns {text, tone} for the most important fact about all jobs. */
+function summaryOfJobs(status) {
   const failed = status.jobs.find((job) => job.state === "failed");
   if (failed) return {text: `${brief(failed.name, 24)} failed`, tone: "bad"};
   const [waiting] = status.jobs.flatMap((job) => waitsOf(job).map((wait) => ({...wait, job: job.name})))
@@ -84,7 +84,7 @@ function newsOfJobs(status) {
   const forming = status.jobs.filter((job) => job.state === "forming").length;
   if (forming > 0) return {text: `${plural(forming, "job")} forming`, tone: "warn"};
   const [ended] = endedJobsOf(status);
-  const isOver = (name) => status.jobs.every((job) => job.name !== name); // Else it has been started again.
+  const isOver = (name) => status.jobs.every((job) => job.name !== name); // Otherwise it was restarted.
   if (ended && (status.jobs.length === 0 || (ended.reason && isOver(ended.name)))) {
     return {text: sayEnded(ended, 16), tone: ended.reason ? "bad" : ""};
   }
@@ -93,7 +93,7 @@ function newsOfJobs(status) {
   return {text: jobs.join(", "), tone: ""};
 }
 
-/** {big, tone, note}: what status and doctor say together. Neither is well while the other is not. */
+/** Returns {big, tone, note} from status and doctor together; the worse one decides. */
 function verdictOn({good, text}, doctor) {
   const {errors = 0, warnings = 0, notes = 0} = doctor ?? {};
   const isBroken = !good && (latest.status?.jobs.some((job) => job.state === "failed") ||
@@ -133,7 +133,7 @@ function show() {
   write(byId("trouble"), trouble.text);
   byId("events-trouble").hidden = !following?.error;
   write(byId("events-trouble"), following?.error ? `The daemon sends no events: ${following.error.message}. ` +
-    "Changes are shown later than they happen." : "", "bad");
+    "Changes are shown with a delay." : "", "bad");
   showFindings(doctor);
   showEvents(latest.events);
   showRecord(latest.record);
@@ -144,7 +144,7 @@ function show() {
   document.title = `${isStale || !health?.good || doctor?.errors > 0 ? "! " : ""}${status.cluster} - mlxcomm`;
   showNodes(nodesOf(latest), status.node);
   showTraffic(status);
-  const {text, tone} = newsOfJobs(status);
+  const {text, tone} = summaryOfJobs(status);
   const none = status.jobs_of_others > 0 ? "none of yours" : "none";
   tile("work", status.jobs.length === 0 ? none : plural(status.jobs.length, "job"), text, tone);
   showJobs(status);
@@ -153,60 +153,60 @@ function show() {
   showNode(latest);
 }
 
-/** Once for all messages that come together. */
+/** Draws once for several messages. */
 function plan() {
   if (!isPlanned) setTimeout(show);
   isPlanned = true;
 }
 
-function hear() {
-  heardAt = performance.now();
+function markAlive() {
+  receivedAt = performance.now();
   feedTrouble = "";
   plan();
 }
 
-/** Why the server has refused the feed, which an EventSource does not say; null: it does not refuse it now. */
+/** Returns why the server refuses the feed, which EventSource does not report; null if it does not. */
 async function refusal() {
   try {
     const answer = await fetch("feed", {signal: AbortSignal.timeout(2000)});
     if (!answer.ok) return (await answer.text()).trim();
-    await answer.body.cancel(); // It would hold a place.
+    await answer.body.cancel(); // Frees its place.
     return null;
   } catch {
-    return ""; // The server has gone meanwhile.
+    return ""; // The server is gone.
   }
 }
 
 let feed = null;
-let again = 0;
+let retry = 0;
 
-/** While nobody sees the page it has no feed: a browser keeps six connections to a server, of all its tabs. */
+/** A hidden page has no feed, because a browser's tabs share six connections to a server. */
 function follow() {
-  clearTimeout(again);
+  clearTimeout(retry);
   feed?.close();
   feed = document.hidden ? null : new EventSource("feed");
   if (!feed) return;
-  heardAt = performance.now();
+  receivedAt = performance.now();
   for (const name of ["daemon", "following", "health", "status", "topology", "record", "events", "doctor"]) {
     feed.addEventListener(name, (message) => {
       latest[name] = JSON.parse(message.data);
-      hear();
+      markAlive();
     });
   }
   feed.addEventListener("history", (message) => {
     addHistory(JSON.parse(message.data));
-    hear();
+    markAlive();
   });
-  feed.addEventListener("alive", hear);
+  feed.addEventListener("alive", markAlive);
   feed.addEventListener("error", async ({target}) => {
-    feedTrouble = "mlxcommctl web does not answer. Has it ended? mlxcommctl web --open starts it again.";
+    feedTrouble = "mlxcommctl web does not answer. If it has ended, restart it with mlxcommctl web --open.";
     if (target.readyState === EventSource.CLOSED) {
-      again = setTimeout(follow, REFUSED_MS);
+      retry = setTimeout(follow, RETRY_MS);
       const refused = await refusal();
       if (target !== feed) return;
       if (refused === null) return follow();
-      const why = refused || "Was it restarted? Open its bookmark, or the URL that it has printed.";
-      feedTrouble = `mlxcommctl web has refused the connection. ${why}`;
+      const why = refused || "If it was restarted, open its bookmark or the URL that it printed.";
+      feedTrouble = `mlxcommctl web refused the connection. ${why}`;
     }
     plan();
   });
@@ -215,10 +215,10 @@ function follow() {
 document.addEventListener("visibilitychange", follow);
 follow();
 setInterval(() => {
-  if (!feed || feedTrouble || performance.now() - heardAt < SILENCE_MS) return;
-  feedTrouble = "No data from mlxcommctl web. Is the connection to its machine up?";
+  if (!feed || feedTrouble || performance.now() - receivedAt < SILENCE_MS) return;
+  feedTrouble = "No data from mlxcommctl web: check the connection to its machine.";
   plan();
 }, 1000);
 new ResizeObserver(plan).observe(byId("picture"));
-// What is folded is not drawn.
+// Folded parts are not drawn, so draw them when they unfold.
 for (const id of ["operations", "jobs"]) byId(id).addEventListener("toggle", plan, true);

@@ -1,10 +1,10 @@
-// Tables whose rows stay where they are while their figures change; links, findings, operations and events in
-// them. On a narrow window page.css makes a card of each row, with the column's title before each figure.
+// Tables of links, findings, operations and events, whose rows stay in place while values change. In a narrow window
+// page.css turns each row into a card.
 import {curveOfLink, drawCurve, makeCurve, peakOf} from "./curves.js";
 import {brief, byId, byName, bytes, clock, dateOf, duration, element, keep, nanoseconds, plural, rate, rateNow,
   toneOf, write, writeLine} from "./words.js";
 
-/** columns: {title, className, of: row -> text, most: its characters, tone: row -> tone, or fill: (cell, row)} */
+/** columns: {title, className, of: row -> text, most: max characters, tone: row -> tone, or fill: (cell, row)} */
 export function table(place, caption, columns, rows, keyOf) {
   if (!place.querySelector("table")) {
     const head = columns.map(({title, className}) => {
@@ -37,7 +37,7 @@ function kindsOf(link) {
   return [...up].sort().map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind)).join(", ");
 }
 
-/** Of each cable its fastest rail, because they share it. */
+/** Sums the fastest rail of each cable, because its rails share it. */
 function bestOf(link) {
   const cables = new Map();
   for (const rail of link.rails.filter((one) => one.state === "up")) {
@@ -47,7 +47,7 @@ function bestOf(link) {
   return [...cables.values()].reduce((sum, best) => sum + best, 0);
 }
 
-const slower = (one, other) => (one > 0 && other > 0 ? Math.min(one, other) : Math.max(one, other)); // 0: not known.
+const slower = (one, other) => (one > 0 && other > 0 ? Math.min(one, other) : Math.max(one, other)); // 0: unknown.
 
 function figuresOf(link) {
   const figures = {now: 0, direct: 0, roundTrip: 0};
@@ -55,7 +55,7 @@ function figuresOf(link) {
     if (rail.state !== "up") continue;
     const now = rail.sent_bytes_per_second + rail.received_bytes_per_second;
     figures.now += now;
-    if (rail.transport !== "route") figures.direct += now; // The other nodes' cables count it, too.
+    if (rail.transport !== "route") figures.direct += now; // Routes count on the other nodes' cables.
     const trip = Number(rail.round_trip_ns);
     if (trip > 0) figures.roundTrip = figures.roundTrip === 0 ? trip : Math.min(figures.roundTrip, trip);
   }
@@ -71,7 +71,7 @@ function faultsOf(link) {
       `and sent again, last on ${link.changed_on}`);
   }
   for (const rail of link.rails) {
-    if (rail.state === "up" || rail.transport === "rdma") continue; // Reported by doctor.
+    if (rail.state === "up" || rail.transport === "rdma") continue; // doctor reports RDMA.
     const ends = `${rail.local_interface || rail.local_address} - ` +
       `${rail.remote_interface || rail.remote_address}`;
     faults.push(`${rail.transport} ${ends} ${rail.state}: ${rail.detail}`);
@@ -79,9 +79,9 @@ function faultsOf(link) {
   return faults;
 }
 
-/** A pair of nodes as its two sides see the link, as `mlxcommctl status` has it. */
+/** Merges both sides' views of each link, as `mlxcommctl status` does. */
 export function linksOf(status) {
-  const key = (id, name) => id || `name ${name}`; // A node that is lost is not in status.nodes.
+  const key = (id, name) => id || `name ${name}`; // A lost node is not in status.nodes.
   const pairs = new Map();
   const own = (node) => node.name === status.node;
   const nodes = [...status.nodes].sort((a, b) => own(b) - own(a) || byName(a.name, b.name));
@@ -95,7 +95,7 @@ export function linksOf(status) {
       if (pair.state === "up") pair.state = link.state;
       if (!pair.over) Object.assign(pair, figuresOf(link), {over: kindsOf(link)});
       pair.best = slower(pair.best, bestOf(link));
-      if (pair.faults.length === 0) pair.faults = faultsOf(link); // Both sides tell; one is enough.
+      if (pair.faults.length === 0) pair.faults = faultsOf(link); // One side's report is enough.
     }
   }
   return [...pairs.values()];
@@ -123,8 +123,8 @@ export function showLinks(status) {
   const links = linksOf(status).map((link) => ({...link, curve: curveOfLink(link.ends)}));
   byId("links-panel").hidden = links.length === 0;
   const isWell = (link) => link.state === "up" && link.faults.length === 0;
-  links.sort((a, b) => isWell(a) - isWell(b)); // What is wrong comes first.
-  const top = Math.max(...links.map((link) => peakOf(link.curve))); // One scale: links can be compared.
+  links.sort((a, b) => isWell(a) - isWell(b)); // Faults first.
+  const top = Math.max(...links.map((link) => peakOf(link.curve))); // One scale, to compare links.
   table(byId("links"), "Links", LINK_COLUMNS, links.map((link) => ({...link, top})), (link) => link.ends);
 }
 
@@ -148,7 +148,7 @@ function showFinding(made, finding) {
     (line, [, what]) => write(line.lastChild, what));
 }
 
-/** The worst first, a line each; the rest of it unfolds. */
+/** Shows one line for each finding, worst first; details unfold. */
 export function showFindings(report) {
   const bad = (report?.findings ?? []).filter((finding) => finding.severity !== "ok");
   keep(byId("findings"), bad, (one) => `${one.code} ${one.object}`, makeFinding, showFinding);
@@ -178,7 +178,7 @@ export function showRecord(record) {
   if (!record || !byId("operations").open) return;
   if (record.operations.length === 0) return none("record", "No operation is recorded.");
   const now = BigInt(record.taken_ns);
-  // They are told in the order of their ends, which is not that of their beginnings.
+  // The record is sorted by end, the table by beginning.
   const rows = record.operations.map((one) => ({...one, now, began: calledAt(one)}))
     .sort((a, b) => (a.began < b.began ? 1 : a.began > b.began ? -1 : Number(b.number) - Number(a.number)));
   table(byId("record"), "Last operations", OPERATION_COLUMNS, rows, () => "");

@@ -1,16 +1,15 @@
-// The picture of nodes and cables. Nodes stand on an ellipse by name, as `mlxcommctl topology --svg` has them,
-// whatever becomes of cables and ring. Their places are chosen again only when a node comes that was not there
-// before, never because one went. Elements are changed, not made again, so that the focus stays. A unit is a
-// pixel: texts have their size on a telephone too.
+// Draws nodes and cables. Nodes stand on an ellipse, sorted by name as in `mlxcommctl topology --svg`, and move only
+// when a new node appears. Elements are updated in place to keep the focus. A unit is a pixel, so that texts are readable on
+// a phone.
 import {byId, byName, bytes, element, keep, milliseconds, nanoseconds, plural, rate, rateNow, toneOf, write,
   writeLine} from "./words.js";
 
 const BOX_HEIGHT = 40;
-const GAP = 6; // Between two boxes.
-const BEND = 36; // Between two cables that join the same nodes.
+const GAP = 6; // Between boxes.
+const BEND = 36; // Between cables of the same two nodes.
 const LABELS_MAX = 12;
-const places = []; // Ids in their order on the ellipse.
-const known = new Map(); // Cables by their ends, those included that the daemon no longer tells of.
+const places = []; // Ids in order on the ellipse.
+const known = new Map(); // Cables by their ends, including those that the daemon no longer reports.
 let size = {width: 0, height: 0, box: 0};
 let chosen = null;
 
@@ -27,7 +26,7 @@ function set(of, attributes) {
   }
 }
 
-/** Cuts letters out of a text that has no room, before its end: names differ there. */
+/** Shortens a text to fit, but keeps its end, where names differ. */
 function fit(of, text, room) {
   if (of.dataset.text === `${text} ${room}`) return;
   of.dataset.text = `${text} ${room}`;
@@ -48,7 +47,7 @@ function placeOf(id, {width, height, box} = size) {
     y: height / 2 - (height - BOX_HEIGHT - 4) / 2 * Math.cos(turn)};
 }
 
-/** Two neighbours on the ellipse overlap. */
+/** Returns whether neighbours on the ellipse would overlap. */
 function isTooWide(tried) {
   const points = places.map((id) => placeOf(id, tried));
   return points.slice(1).some((a, i) =>
@@ -107,7 +106,7 @@ function drawNode(drawn, node, topology) {
 const endsOf = (cable) => [`${cable.from_node} ${cable.from_interface}`, `${cable.to_node} ${cable.to_interface}`];
 const isOf = (pair) => (cable) => cable.from_node === pair[0] && cable.to_node === pair[1];
 
-/** Where a link is not up, the cable that it had last: it may have gone before the page was loaded. */
+/** Returns the last cables of links that are down and have none; they may have gone before the page was loaded. */
 function cablesOfLostLinks(topology, status) {
   return (status?.nodes ?? []).flatMap((node) => node.links.flatMap((link) => {
     const [from, to] = [[node.id, link.last_local_interface], [link.peer_id, link.last_remote_interface]].sort();
@@ -117,31 +116,31 @@ function cablesOfLostLinks(topology, status) {
   }));
 }
 
-/** Whether the two have a cable that carries their link. What goes through other nodes does not count. */
+/** Returns whether the two have a rail that is up and not a route. */
 const areJoined = (pair, status) => (status?.nodes ?? []).some((node) => pair.includes(node.id) && node.links.some(
   (link) => pair.includes(link.peer_id) &&
     link.rails.some((rail) => rail.state === "up" && rail.transport !== "route")));
 
-/** A cable is known until one of its nodes has gone, one of its ports has another cable, or the daemon tells no
-    longer of it while its nodes have another one. */
+/** Forgets a cable when one of its nodes is gone, one of its ports has another cable, or the daemon no longer reports
+    it while its nodes have another one. */
 function remember(topology, status) {
   const ids = new Set(topology.nodes.map((node) => node.id));
-  const told = new Map(topology.cables.map((cable) => [endsOf(cable).join(" "), cable]));
+  const reported = new Map(topology.cables.map((cable) => [endsOf(cable).join(" "), cable]));
   for (const cable of cablesOfLostLinks(topology, status)) known.set(endsOf(cable).join(" "), cable);
-  for (const [key, cable] of told) {
-    const isReplaced = ([old, one]) => !told.has(old) && endsOf(one).some((end) => endsOf(cable).includes(end));
+  for (const [key, cable] of reported) {
+    const isReplaced = ([old, one]) => !reported.has(old) && endsOf(one).some((end) => endsOf(cable).includes(end));
     if (!known.has(key)) [...known].filter(isReplaced).forEach(([old]) => known.delete(old));
     known.set(key, cable);
   }
   for (const [key, cable] of known) {
-    if (told.has(key)) continue;
+    if (reported.has(key)) continue;
     const pair = [cable.from_node, cable.to_node];
     if (!pair.every((id) => ids.has(id)) || areJoined(pair, status)) known.delete(key);
     else known.set(key, {...cable, state: "down", detail: cable.detail || "no longer reported"});
   }
 }
 
-/** What a cable's rails carry now, in both directions, as its first end tells. */
+/** Returns the current rate of a cable's rails in both directions, as its first end reports it. */
 function trafficOn(cable, status) {
   const links = status.nodes.find((one) => one.id === cable.from_node)?.links ?? [];
   return links.filter((link) => link.peer_id === cable.to_node).flatMap((link) => link.rails)
@@ -152,8 +151,8 @@ function trafficOn(cable, status) {
 
 const widthOf = (label) => (label ? label.length * 6.8 + 10 : 0);
 
-/** From one place to another, bent aside where several cables join the same two. `text` is where the label stands,
-    beside the picture's middle, where many lines cross; without a label where there is no room between the boxes. */
+/** Returns the path between two places, bent aside if several cables join them. The label avoids the picture's middle,
+    where lines cross, and is dropped if there is no room between the boxes. */
 function curve(a, b, bend, label) {
   const [x, y] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(x, y) || 1;
@@ -171,9 +170,9 @@ function curve(a, b, bend, label) {
 const makeCable = () => svg("g", {class: "cable", role: "img"}, svg("title"), svg("path"),
   svg("rect", {class: "back", height: 18, rx: 4}), svg("text"));
 
-function drawCable(drawn, {line: {path, label, text}, look, told}) {
-  set(drawn, {class: `cable${look}`, "aria-label": told});
-  write(drawn.children[0], told);
+function drawCable(drawn, {line: {path, label, text}, look, title}) {
+  set(drawn, {class: `cable${look}`, "aria-label": title});
+  write(drawn.children[0], title);
   set(drawn.children[1], {d: path});
   const width = widthOf(label);
   set(drawn.children[2], {x: (text.x - width / 2).toFixed(1), y: (text.y - 9).toFixed(1), width});
@@ -198,23 +197,23 @@ function isInRing({ring, ring_closed: isClosed}, pair) {
   return pair.every((id) => ring.includes(id)) && (apart === 1 || (isClosed && apart === ring.length - 1));
 }
 
-/** The lines of a cable, by what each stands for: two where it goes through a switch. */
+/** Returns a cable's lines by key: two if it goes through a switch. */
 function linesOf(cable, topology, status, switches) {
   const pair = [cable.from_node, cable.to_node];
   const [from, to] = pair.map((id) => topology.nodes.find((node) => node.id === id).name);
   const now = cable.state === "up" ? rateNow(trafficOn(cable, status)) : "down";
   const trip = Number(cable.round_trip_ns) > 0 ? `, round trip ${nanoseconds(cable.round_trip_ns)}` : "";
-  const told = `${from} ${cable.from_interface} - ${cable.to_interface} ${to}: ` +
+  const title = `${from} ${cable.from_interface} - ${cable.to_interface} ${to}: ` +
     (cable.state === "up" ? now + trip : `down, ${cable.detail}`);
   const look = cable.state !== "up" ? " cut" : now === "idle" ? "" : " busy";
   if (cable.switch_number > 0) {
     return [[pair[0], cable.from_interface], [pair[1], cable.to_interface]].map(([id, port]) => [`${id} ${port}`,
-      {line: curve(placeOf(id), switchPlace(cable.switch_number, switches), 0, port.slice(0, 12)), look, told}]);
+      {line: curve(placeOf(id), switchPlace(cable.switch_number, switches), 0, port.slice(0, 12)), look, title}]);
   }
   const abreast = [...known.values()].filter(isOf(pair));
   const bend = (abreast.indexOf(cable) - (abreast.length - 1) / 2) * BEND;
   const label = now === "idle" || known.size > LABELS_MAX ? "" : now;
-  return [[endsOf(cable).join(" "), {line: curve(placeOf(pair[0]), placeOf(pair[1]), bend, label), told,
+  return [[endsOf(cable).join(" "), {line: curve(placeOf(pair[0]), placeOf(pair[1]), bend, label), title,
     look: look + (isInRing(topology, pair) ? " ring" : "")}]];
 }
 
@@ -225,7 +224,7 @@ export function showTopology(topology, status, choose) {
   const numbers = [...new Set(cables.map((cable) => cable.switch_number))].filter((number) => number > 0);
   const abreast = cables.map((cable) => cables.filter(isOf([cable.from_node, cable.to_node])).length);
   chooseSize(Math.max(1, ...abreast), numbers.length > 0);
-  // Of the cables at a port of a switch, the one that is in use shows how the port is.
+  // Of several cables at a switch's port, the busiest one is drawn last.
   const use = (cable) => (cable.state !== "up" ? 0 : rateNow(trafficOn(cable, status)) === "idle" ? 1 : 2);
   cables.sort((a, b) => use(a) - use(b));
   const lines = new Map(cables.flatMap((cable) => linesOf(cable, topology, status, numbers.length)));
@@ -239,25 +238,25 @@ export function showTopology(topology, status, choose) {
   write(byId("shape"), topology.shape + (down > 0 ? `, ${down} of ${plural(cables.length, "cable")} down` : ""));
 }
 
-/** Of a node that status has no figures of: its state, and what others say of their links to it. */
+/** Describes a node that does not answer: its state, and its neighbours' reports of their links to it. */
 const factsOfAbsent = (node, status) => [
   `${node.state}: it does not answer`, ...(node.version ? [`mlxcommd ${node.version}`] : []),
   ...(status?.nodes ?? []).flatMap((one) => one.links.filter((link) => link.peer_id === node.id && link.detail)
     .map((link) => `link from ${one.name} ${link.state}: ${link.detail}`))];
 
-/** The chosen one's details, a line for each rail. */
+/** Shows the chosen node's details, with a line for each rail. */
 export function showNode({status, topology}) {
-  const told = status?.nodes.find((one) => one.id === chosen);
-  const node = told ?? topology?.nodes.find((one) => one.id === chosen);
+  const reported = status?.nodes.find((one) => one.id === chosen);
+  const node = reported ?? topology?.nodes.find((one) => one.id === chosen);
   const [title, list] = byId("node").children;
   keep(title, node ? [node] : [], (one) => one.id, () => element("h3", "line"),
     (heading, one) => writeLine(heading, one.name));
   if (!node) return list.replaceChildren();
-  const facts = told?.answered ? [
+  const facts = reported?.answered ? [
     `mlxcommd ${node.version}, pid ${node.pid}, up for ${milliseconds(node.uptime_ms)}`,
     `${plural(Number(node.clients), "client")}, ${bytes(node.memory_bytes)} of memory`,
   ] : factsOfAbsent(node, status);
-  const rails = (told?.links ?? []).flatMap((link) => link.rails.map((rail) =>
+  const rails = (reported?.links ?? []).flatMap((link) => link.rails.map((rail) =>
     `to ${link.peer}: ${rail.transport} ${rail.local_interface || rail.local_address} ${rail.state}` +
     (rail.state === "up" ?
       `, out ${rate(rail.sent_bytes_per_second)}, in ${rate(rail.received_bytes_per_second)}` : ` ${rail.detail}`)));

@@ -1,9 +1,9 @@
-// Figures as mlxcommctl writes them (client/ctl/cli/quantities.h), and elements of the page. What others have
-// written becomes text, never markup: nothing here, nor anywhere on the page, reads HTML.
+// Formats figures as mlxcommctl does (client/ctl/cli/quantities.h), and makes elements. Texts from others never become
+// markup: nothing on the page parses HTML.
 
-const IDLE_BYTES_PER_SECOND = 10000; // Less is what two daemons tell each other anyway.
+const IDLE_BYTES_PER_SECOND = 10000; // The daemons' own traffic is below this.
 
-/** As printf rounds: a half to the even digit. toFixed alone would round it up. */
+/** Rounds like printf, halves to even; toFixed alone rounds them up. */
 function fixed(value, digits) {
   const all = value.toFixed(60);
   const isHalf = /^50*$/.test(all.slice(digits - 60));
@@ -22,7 +22,7 @@ function scaled(value, units) {
 
 export const rate = (bytesPerSecond) =>
   scaled(Math.trunc(bytesPerSecond), ["B/s", "KB/s", "MB/s", "GB/s", "TB/s"]);
-/** Of a link, or of several together. */
+/** For one link, or several together. */
 export const rateNow = (bytesPerSecond, links = 1) =>
   (bytesPerSecond < links * IDLE_BYTES_PER_SECOND ? "idle" : rate(bytesPerSecond));
 export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "µs", "ms", "s"]);
@@ -49,7 +49,7 @@ export function milliseconds(given) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
 }
 
-/** Of nanoseconds, as long as it may be. */
+/** Formats nanoseconds of any size. */
 export const duration = (ns) => (Number(ns) < 60e9 ? nanoseconds(ns) : milliseconds(Math.round(Number(ns) / 1e6)));
 
 /** "rank 3", "ranks 0, 2", "ranks 0-62, 64" */
@@ -59,30 +59,30 @@ export function ranks(list) {
     if (runs.length > 0 && runs.at(-1).at(-1) + 1 === rank) runs.at(-1).push(rank);
     else runs.push([rank]);
   }
-  const told = runs.map((run) => (run.length > 2 ? `${run[0]}-${run.at(-1)}` : run.join(", ")));
-  return `${list.length === 1 ? "rank" : "ranks"} ${told.join(", ")}`;
+  const texts = runs.map((run) => (run.length > 2 ? `${run[0]}-${run.at(-1)}` : run.join(", ")));
+  return `${list.length === 1 ? "rank" : "ranks"} ${texts.join(", ")}`;
 }
 
-/** For an order in which "mac-10" follows "mac-9" (client/ctl/cli/text.h). */
+/** A key that sorts "mac-10" after "mac-9" (client/ctl/cli/text.h). */
 export const numbersPadded = (name) => name.replace(/[0-9]+/g, (digits) => digits.padStart(20, "0"));
 
-/** For sort(), of names. */
+/** Compares names for sort(). */
 export function byName(a, b) {
   const [first, second] = [numbersPadded(a), numbersPadded(b)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** 18:27:52; of another day than `today` "Mar 4 18:27", which is no longer. */
+/** 18:27:52; on another day than `today` "Mar 4 18:27", which is as short. */
 export function clock(at, today = new Date()) {
   const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((one) => String(one).padStart(2, "0")).join(":");
   if (at.toDateString() === today.toDateString()) return time;
   return `${at.toLocaleDateString("en-US", {month: "short", day: "numeric"})} ${time.slice(0, 5)}`;
 }
 
-/** Nanoseconds since 1970, as JSON has them: a string. */
+/** Converts nanoseconds since 1970, a string in JSON. */
 export const dateOf = (unixNs) => new Date(Number(BigInt(unixNs) / 1000000n));
 
-/** An element; children are elements or texts. */
+/** Makes an element; children are elements or texts. */
 export function element(name, className, ...children) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -92,24 +92,24 @@ export function element(name, className, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Changes only what differs: what is read aloud, or selected, stays. */
+/** Changes only what differs, to keep the selection and screen readers undisturbed. */
 export function write(of, text, tone = "") {
   if (of.textContent !== String(text)) of.textContent = text;
   if ((of.dataset.tone ?? "") !== tone) of.dataset.tone = tone;
 }
 
-/** Without its middle where it is longer: names differ at their ends. */
+/** Cuts a long text in the middle, because names differ at their ends. */
 export const brief = (text, most) => (text.length <= most ? text
   : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(text.length - Math.floor(most / 2))}`);
 
-/** A text that may be cut off: its title has all of it. */
+/** Writes a text that may be cut off; the title has all of it. */
 export function writeLine(of, text, tone, shown = text) {
   write(of, shown, tone);
   if (of.title !== String(text)) of.title = text;
 }
 
-/** One child of `place` for each item, in their order; of items with one key the second has a key of its own.
-    Children stay as long as their items do, and with them the focus, the selection and what is unfolded. */
+/** Keeps one child of `place` for each item, in order. Children live as long as their items, and keep focus, selection
+    and folding. Items may share a key. */
 export function keep(place, items, keyOf, make, update) {
   const seen = new Map();
   const keys = items.map((item) => {
@@ -129,7 +129,7 @@ export function keep(place, items, keyOf, make, update) {
   });
 }
 
-/** The colour of a state that is not as it should be; the word stands there in any case. */
+/** The colour of a state, in addition to its word. */
 export function toneOf(state) {
   if (["up", "running", "done"].includes(state)) return "good";
   if (["connecting", "grace", "draining", "forming", "warning"].includes(state)) return "warn";
