@@ -275,7 +275,7 @@ def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
     before = sorted(mac.disk.joinpath("usr/local").rglob("*.dylib"))
     (mac.disk / ABSL[1:]).unlink()
     said = mac.run(program, code=1)
-    assert f"loads {ABSL}, which is not there" in said
+    assert f"loads {ABSL}, which is missing" in said
     kept = [one for one in mac.disk.joinpath("usr/local").rglob("*.dylib") if ".new" not in str(one)]
     assert sorted(kept) == before
 

@@ -110,7 +110,7 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
 def test_install_refuses_what_is_no_program(tmp_path):
     for program in ("/nowhere/mlxcommd", str(tmp_path), str(FOLDER / "README.md"), shutil.which("false")):
         done = staged("install", tmp_path / "below", "--program", program)
-        assert done.returncode == 1 and "is not mlxcommd (it does not answer --version)" in done.stderr
+        assert done.returncode == 1 and "is not mlxcommd (--version fails)" in done.stderr
         assert "nothing was changed" in done.stderr
     assert not (tmp_path / "below").exists()
 
@@ -118,7 +118,7 @@ def test_install_refuses_what_is_no_program(tmp_path):
 def test_a_dry_run_changes_nothing(tmp_path):
     done = staged("install", tmp_path / "below", "--program", find_program("mlxcommd"), "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("It would:\n  make the folder ")
+    assert done.stdout.startswith("It would:\n  create the folder ")
     assert f"  write {tmp_path}/below/etc/mlxcommd/mlxcommd.textproto\n" in done.stdout
     assert not (tmp_path / "below").exists()
 
@@ -292,8 +292,8 @@ find /usr/local/bin -name '.*' -type f
     said = done.stdout.splitlines()
     assert [line for line in said if line.startswith("==")] == ["== serves", "== serves again"]
     assert not [line for line in said if line.startswith("/usr/local/bin/.")], said
-    assert "does not run: build mlxcomm again" in done.stderr and "broken" in done.stderr
-    assert "the files that were there before are back, and the daemon runs with them" in done.stderr
+    assert "does not run: rebuild mlxcomm" in done.stderr and "broken" in done.stderr
+    assert "the previous files are restored, and the daemon runs with them" in done.stderr
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
@@ -318,8 +318,8 @@ find /etc/systemd /usr/local/bin -type f
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     assert "The programs in /usr/local/bin (0.1.0) were kept" in done.stdout
     assert "call the newer mlxcommctl by its path" in done.stdout
-    assert "mlxcommd 0.1.0 runs as a service" in done.stdout and "mlxcommd 0.1.0 runs;" in done.stdout
-    assert "warning: /usr/local/bin may be written to by others than root" in done.stderr
+    assert "mlxcommd 0.1.0 is running as a service" in done.stdout and "0.1.0 is running;" in done.stdout
+    assert "warning: /usr/local/bin is writable for other users" in done.stderr
     assert "mlxcommd is not installed as a service any longer.\n" in done.stdout
     last = done.stdout.splitlines()[done.stdout.splitlines().index("== gone"):]
     assert last == ["== gone"], last

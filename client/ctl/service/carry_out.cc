@@ -26,16 +26,16 @@ namespace mlxcomm::ctl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLook{50};
-// From the last answer of the one to the first of the other.
-constexpr std::chrono::seconds kTakesOver{30};
+constexpr std::chrono::milliseconds kServicePoll{50};
+// From the old daemon's last answer to the new one's first.
+constexpr std::chrono::seconds kTakeOverMax{30};
 constexpr std::uint64_t kNsPerS = 1'000'000'000;
 
 std::string Errno(const std::string& path) {
   return absl::StrCat(path, ": ", std::strerror(errno));
 }
 
-// The folders above it as well; those that are there stay as they are.
+// Also makes missing parent folders.
 std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   if (path.empty() || ::access(path.c_str(), F_OK) == 0) return {};
   if (std::string trouble = MakeFolder(std::filesystem::path(path).parent_path(), mode);
@@ -45,7 +45,7 @@ std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   return ::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0 ? std::string() : Errno(path);
 }
 
-// False: `errno` says why.
+// Returns false and sets errno on errors.
 bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
   std::string bytes(1024 * 1024, '\0');
   for (;;) {
@@ -58,12 +58,12 @@ bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
   }
 }
 
-// Into a new file that only root can read until it is whole. It is never named twice, because
-// others that may write to the folder could put another one there in between.
+// Copies into a new file that only root can read until it is complete. The file is opened only once, because
+// others with access to the folder could replace it in between.
 std::string CopyFile(const ServiceStep& step) {
   const FileDescriptor from(::open(step.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!from.valid()) return Errno(step.from);
-  ::unlink(step.path.c_str());  // Not into what a program has open, nor behind a link.
+  ::unlink(step.path.c_str());  // Never writes to a running program, or through a link.
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor to(::open(step.path.c_str(), kNew, S_IRUSR | S_IWUSR));
   const bool is_made = to.valid();
@@ -76,7 +76,7 @@ std::string CopyFile(const ServiceStep& step) {
         absl::StrCat("cannot copy ", step.from, " to ", step.path, ": ", std::strerror(errno));
   }
   if (is_made && ::close(to.Release()) != 0 && trouble.empty()) trouble = Errno(step.path);
-  if (is_made && !trouble.empty()) ::unlink(step.path.c_str());  // It might be put back.
+  if (is_made && !trouble.empty()) ::unlink(step.path.c_str());  // A rollback must not use it.
   return trouble;
 }
 
@@ -96,7 +96,7 @@ std::string RunWords(const ServiceStep& step) {
 std::string Await(const ServiceStep& step) {
   const auto deadline = Clock::now() + std::chrono::seconds(step.patience_s);
   const bool for_socket = step.kind == ServiceStep::Kind::kAwaitSocket;
-  for (;; std::this_thread::sleep_for(kLook)) {
+  for (;; std::this_thread::sleep_for(kServicePoll)) {
     if (for_socket && AnswersAt(step.path)) return {};
     if (!for_socket) {
       const absl::StatusOr<ProgramOutput> output = RunProgram(OfMacos(step.words));
@@ -104,39 +104,36 @@ std::string Await(const ServiceStep& step) {
     }
     if (Clock::now() >= deadline) break;
   }
-  return for_socket
-             ? absl::StrCat("mlxcommd was started, but nobody answers at ", step.path, " within ",
-                            step.patience_s, " s: mlxcommctl service logs shows what it said")
-             : absl::StrCat("the running mlxcommd has not ended within ", step.patience_s,
-                            " s: run this again later");
+  return for_socket ? absl::StrCat("mlxcommd was started, but does not answer at ", step.path,
+                                   " within ", step.patience_s, " s: see mlxcommctl service logs")
+                    : absl::StrCat("the running mlxcommd did not end within ", step.patience_s,
+                                   " s: run this again later");
 }
 
-// Jobs may run for days: so it tells what it waits for, and has no deadline but the user's Ctrl-C.
+// Jobs may run for days, so there is no deadline except Ctrl-C, and it reports what it waits for.
 std::string AwaitNext(const ServiceStep& step) {
   auto answered = Clock::now();
   std::string reported;
-  for (;; std::this_thread::sleep_for(kLook)) {
-    const std::optional<v1::NodeStatus> node = AskNode(step.path);
+  for (;; std::this_thread::sleep_for(kServicePoll)) {
+    const std::optional<v1::NodeStatus> node = FetchNode(step.path);
     if (!node.has_value()) {
-      if (Clock::now() - answered < kTakesOver) continue;
+      if (Clock::now() - answered < kTakeOverMax) continue;
       return absl::StrCat("mlxcommd does not answer at ", step.path,
-                          ": mlxcommctl service logs shows what it said");
+                          ": see mlxcommctl service logs");
     }
     answered = Clock::now();
     if (node->start() != step.start) return {};
-    if (node->restart().asked() == step.asked) continue;  // It still examines the new program.
+    if (node->restart().asked() == step.asked) continue;  // It is still checking the new program.
     if (!node->restart().refused().empty()) {
-      return absl::StrCat("mlxcommd goes on as it is: ", node->restart().refused());
+      return absl::StrCat("mlxcommd did not restart: ", node->restart().refused());
     }
     if (node->restart().taken_back())
-      return "mlxcommd goes on as it is: somebody has taken the restart back (service restart "
-             "--cancel)";
+      return "mlxcommd did not restart: the restart was cancelled (service restart --cancel)";
     const std::uint32_t clients = node->restart().clients();
-    const std::string waits =
-        absl::StrCat("waiting for ", clients, clients == 1 ? " process" : " processes",
-                     " to end (mlxcommctl status shows the jobs; after Ctrl-C mlxcommd "
-                     "restarts all the same, once they have ended; mlxcommctl service restart "
-                     "--cancel takes that back)");
+    const std::string waits = absl::StrCat(
+        "waiting for ", clients, clients == 1 ? " process" : " processes",
+        " to end (see mlxcommctl status). After Ctrl-C mlxcommd still restarts when they "
+        "have ended; mlxcommctl service restart --cancel cancels that");
     if (clients == 0 || waits == reported) continue;
     std::fprintf(stderr, "mlxcommctl: %s\n", waits.c_str());
     reported = waits;
@@ -145,24 +142,24 @@ std::string AwaitNext(const ServiceStep& step) {
 
 std::string AwaitStay(const ServiceStep& step) {
   const auto deadline = Clock::now() + std::chrono::seconds(step.patience_s);
-  for (;; std::this_thread::sleep_for(kLook)) {
-    const std::optional<v1::NodeStatus> node = AskNode(step.path);
+  for (;; std::this_thread::sleep_for(kServicePoll)) {
+    const std::optional<v1::NodeStatus> node = FetchNode(step.path);
     if (node.has_value() && node->start() != step.start)
-      return "too late: mlxcommd has just restarted; mlxcommctl status shows it";
+      return "too late: mlxcommd has just restarted";
     if (node.has_value() && node->restart().taken_back()) return {};
     if (Clock::now() >= deadline) break;
   }
-  return absl::StrCat(
-      "mlxcommd at ", step.path, " has not said within ", step.patience_s,
-      " s that it stays: mlxcommctl status and mlxcommctl service logs may say why");
+  return absl::StrCat("mlxcommd at ", step.path, " did not confirm the cancellation within ",
+                      step.patience_s, " s: see mlxcommctl status and mlxcommctl service logs");
 }
 
-// Between the end of the one daemon and the start of the other nobody may stop this program: the
-// service would be down. A handler, because what is ignored stays so in the programs that are run.
+// Stopping this program between the end of the old daemon and the start of the new one would leave the
+// service down. A handler, because child processes inherit ignored signals.
 volatile std::sig_atomic_t g_stop_signal = 0;
 
-extern "C" void SayFinishing(int signal) {
-  constexpr char kFinishing[] = "mlxcommctl: finishing; a service is not left half changed\n";
+extern "C" void LogFinishing(int signal) {
+  constexpr char kFinishing[] =
+      "mlxcommctl: finishing first, to not leave the service half changed\n";
   if (g_stop_signal != 0) return;
   g_stop_signal = signal;
   const int before = errno;
@@ -175,12 +172,12 @@ class Unstoppable {
  public:
   Unstoppable() {
     struct sigaction finishing{};
-    finishing.sa_handler = SayFinishing;
+    finishing.sa_handler = LogFinishing;
     finishing.sa_flags = SA_RESTART;
     sigemptyset(&finishing.sa_mask);
     for (std::size_t i = 0; i < std::size(kSignals); ++i) {
       ::sigaction(kSignals[i], nullptr, &before_[i]);
-      // One that was ignored, as by nohup, stays so.
+      // Signals that nohup ignores stay ignored.
       if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &finishing, nullptr);
     }
   }
@@ -196,12 +193,12 @@ class Unstoppable {
   struct sigaction before_[std::size(kSignals)]{};
 };
 
-// Why it failed; empty: done.
+// Returns why it failed; "" on success.
 std::string Do(const ServiceStep& step) {
   std::error_code error;
   switch (step.kind) {
     case ServiceStep::Kind::kFolder: return MakeFolder(step.path, step.mode);
-    case ServiceStep::Kind::kWrite: {  // Beside it first, so that it is never half written.
+    case ServiceStep::Kind::kWrite: {  // Atomically.
       const auto mode = static_cast<mode_t>(step.mode);
       return WriteWhole(step.path, step.text, Placing::kReplace, mode) ? "" : Errno(step.path);
     }
@@ -225,7 +222,7 @@ std::string Do(const ServiceStep& step) {
   return {};
 }
 
-// Whatever fails, the others are tried. Returns what failed.
+// Runs all steps even if some fail, and returns the errors.
 std::string DoAll(const std::vector<ServiceStep>& steps) {
   std::string troubles;
   for (const ServiceStep& step : steps) {
@@ -235,15 +232,14 @@ std::string DoAll(const std::vector<ServiceStep>& steps) {
   return troubles;
 }
 
-std::string GoBack(const ServicePlan& plan, std::size_t done) {
+std::string RollBack(const ServicePlan& plan, std::size_t done) {
   if (plan.restore.empty()) return {};
   const bool has_ended = !plan.start_again.empty() && done >= plan.ends_at;
   std::string trouble = DoAll(plan.restore);
   if (trouble.empty() && has_ended) trouble = DoAll(plan.start_again);
-  if (!trouble.empty())
-    return absl::StrCat("what was there before could not be put back: ", trouble);
-  return has_ended ? "the files that were there before are back, and the daemon runs with them"
-                   : "the files that were there before are back";
+  if (!trouble.empty()) return absl::StrCat("cannot restore the previous files: ", trouble);
+  return has_ended ? "the previous files are restored, and the daemon runs with them"
+                   : "the previous files are restored";
 }
 
 }  // namespace
@@ -252,7 +248,7 @@ CarriedOut CarryOut(const ServicePlan& plan) {
   CarriedOut done;
   std::optional<Unstoppable> unstoppable(std::in_place);
   for (const ServiceStep& step : plan.steps) {
-    if (step.kind == ServiceStep::Kind::kAwaitNext) {  // A user may leave it, now or later.
+    if (step.kind == ServiceStep::Kind::kAwaitNext) {  // May be interrupted.
       unstoppable.reset();
       if (g_stop_signal != 0) std::raise(g_stop_signal);
     }
@@ -263,7 +259,7 @@ CarriedOut CarryOut(const ServicePlan& plan) {
   std::error_code ignored;
   if (!done.trouble.empty()) {
     for (const std::string& path : plan.staged) std::filesystem::remove_all(path, ignored);
-    done.restored = GoBack(plan, done.steps);
+    done.restored = RollBack(plan, done.steps);
   }
   return done;
 }

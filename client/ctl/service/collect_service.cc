@@ -39,19 +39,19 @@ bool IsProgram(const std::string& path) {
   return IsFile(path) && ::access(path.c_str(), X_OK) == 0;
 }
 
-bool EndsWell(const std::vector<std::string>& words) {
+bool Succeeds(const std::vector<std::string>& words) {
   const absl::StatusOr<ProgramOutput> output = RunProgram(words);
   return output.ok() && output->exit_code == 0;
 }
 
-// Asked as a script would, so that tests can answer for a machine that is not there.
+// Runs uname like a script would, so that tests can replace it.
 ServiceManager ManagerHere() {
   const absl::StatusOr<ProgramOutput> system = RunProgram(OfMacos({"uname", "-s"}));
   const bool is_macos = system.ok() && absl::StripAsciiWhitespace(system->text) == "Darwin";
   return is_macos ? ServiceManager::kLaunchd : ServiceManager::kSystemd;
 }
 
-void AskManager(ServiceFacts& facts) {
+void QueryManager(ServiceFacts& facts) {
   if (facts.manager == ServiceManager::kLaunchd) {
     const auto known = RunProgram(OfMacos({"launchctl", "print", kLaunchdService}));
     const auto disabled = RunProgram(OfMacos({"launchctl", "print-disabled", "system"}));
@@ -66,15 +66,15 @@ void AskManager(ServiceFacts& facts) {
   facts.has_manager = RunProgram({"systemctl", "--version"}).ok();
   facts.was_booted = Exists("/run/systemd/system");
   if (!facts.has_manager || !facts.was_booted) return;
-  facts.is_running = EndsWell({"systemctl", "is-active", "--quiet", kSystemdUnit});
-  facts.is_enabled = EndsWell({"systemctl", "is-enabled", "--quiet", kSystemdUnit});
+  facts.is_running = Succeeds({"systemctl", "is-active", "--quiet", kSystemdUnit});
+  facts.is_enabled = Succeeds({"systemctl", "is-enabled", "--quiet", kSystemdUnit});
   if (facts.is_installed) return;
   for (const char* const unit : kPackagedUnits) {
     facts.is_packaged = facts.is_packaged || Exists(unit);
   }
 }
 
-void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
+void QueryProgram(const ServicePlaces& places, ServiceFacts& facts) {
   facts.program = !places.program.empty()
                       ? places.program
                       : FindProgramBeside(places.own_path, "mlxcommd", "../daemon");
@@ -82,9 +82,9 @@ void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
   const std::filesystem::path resolved = std::filesystem::canonical(facts.program, error);
   if (!error) facts.program = resolved.string();
   if (!IsProgram(facts.program)) return;
-  if (const auto said = RunProgram({facts.program, "--version"});
-      said.ok() && said->exit_code == 0) {
-    facts.program_version = std::string(absl::StripAsciiWhitespace(said->text));
+  if (const auto output = RunProgram({facts.program, "--version"});
+      output.ok() && output->exit_code == 0) {
+    facts.program_version = std::string(absl::StripAsciiWhitespace(output->text));
   }
   if (places.to_install) {
     const auto printed = RunProgram({facts.program, "--print-config"});
@@ -99,30 +99,30 @@ void CheckConfig(ServiceFacts& facts) {
   facts.config_is_hidden = ::access(path.c_str(), R_OK) != 0 && errno == EACCES;
   if (facts.config_is_hidden || !Exists(path)) return;
   facts.config = ReadFileText(path, kConfigBytesMax);
-  // Of a system that lies below another root the names in it mean other files.
+  // Below another root, the paths in the configuration do not refer to that root.
   if (facts.only_files || facts.program_version.empty()) return;
   const auto trouble = FindConfigTrouble(facts.program, path);
   facts.config_trouble = trouble.ok() ? *trouble : std::string(trouble.status().message());
 }
 
-// What otool says; none: it has failed, and why is noted.
-std::optional<std::string> AskOtool(const char* what, const std::string& file,
+// Returns otool's output; if it fails, adds why to trouble_with_loads.
+std::optional<std::string> RunOtool(const char* what, const std::string& file,
                                     ServiceFacts& facts) {
-  const auto said = RunProgram(OfMacos({"otool", what, file}), {.with_errors = true});
-  if (said.ok() && said->exit_code == 0) return said->text;
-  const std::string why = said.ok() ? absl::StrCat("ended ", HowEnded(said->exit_code), ": ",
-                                                   absl::StripAsciiWhitespace(said->text))
-                                    : std::string(said.status().message());
+  const auto output = RunProgram(OfMacos({"otool", what, file}), {.with_errors = true});
+  if (output.ok() && output->exit_code == 0) return output->text;
+  const std::string why = output.ok() ? absl::StrCat("ended ", HowEnded(output->exit_code), ": ",
+                                                     absl::StripAsciiWhitespace(output->text))
+                                      : std::string(output.status().message());
   facts.trouble_with_loads.push_back(absl::StrCat("otool ", what, " ", file, ": ", why));
   return std::nullopt;
 }
 
-void AskLibraries(const std::string& file, ServiceFacts& facts) {
+void FindLibraries(const std::string& file, ServiceFacts& facts) {
   if (facts.loads.contains(file)) return;
   std::vector<LoadedLibrary>& loads = facts.loads[file];
-  const std::optional<std::string> named = AskOtool("-L", file, facts);
+  const std::optional<std::string> named = RunOtool("-L", file, facts);
   if (!named.has_value()) return;
-  const std::optional<std::string> commands = AskOtool("-l", file, facts);
+  const std::optional<std::string> commands = RunOtool("-l", file, facts);
   if (!commands.has_value()) return;
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(file, error);
@@ -132,15 +132,15 @@ void AskLibraries(const std::string& file, ServiceFacts& facts) {
     loads.push_back({library, FileNamed(library, folder, run_paths, IsFile)});
   }
   for (const LoadedLibrary& library : std::vector<LoadedLibrary>(loads)) {
-    if (!library.file.empty()) AskLibraries(library.file, facts);
+    if (!library.file.empty()) FindLibraries(library.file, facts);
   }
 }
 
-// Of a folder that is to be made, the one above it.
+// Checks the folders to write to, or the nearest existing parent.
 void CheckFolders(ServiceFacts& facts) {
   for (const std::string& wanted : WrittenFolders(facts.manager)) {
     std::filesystem::path path = facts.root + wanted;
-    // Of "/" and of the last part of a relative path this is the path itself, or nothing.
+    // parent_path() of "/" is itself, of the last part of a relative path empty.
     while (!Exists(path.string()) && path.has_relative_path()) path = path.parent_path();
     const std::string folder = path.empty() ? "." : path.string();
     struct stat found{};
@@ -148,7 +148,7 @@ void CheckFolders(ServiceFacts& facts) {
     if (!is_folder) {
       facts.trouble_with_folders.push_back(folder + ": is not a folder");
     } else if (::access(folder.c_str(), W_OK) != 0 &&
-               (errno != EACCES || facts.only_files)) {  // Else only root may do it anyway.
+               (errno != EACCES || facts.only_files)) {  // Root may write there.
       facts.trouble_with_folders.push_back(absl::StrCat(folder, ": ", std::strerror(errno)));
     }
     for (; !facts.only_files && path.has_relative_path(); path = path.parent_path()) {
@@ -164,12 +164,12 @@ int JobsOf(const v1::StatusReply& reply) {
   }));
 }
 
-// By a call, because the daemon's log names each process that connects and says nothing.
-void AskDaemon(ServiceFacts& facts) {
+// Makes a call, because the daemon logs processes that only connect.
+void QueryDaemon(ServiceFacts& facts) {
   v1::StatusReply reply;
   const Failure failure = FetchStatus(facts.socket, reply);
   facts.socket_answers = failure.code != FailureCode::kUnavailable;
-  if (!facts.socket_answers) return;  // There is no daemon that jobs could have.
+  if (!facts.socket_answers) return;  // No daemon, no jobs.
   if (!failure.ok()) {
     facts.jobs.reset();
     facts.jobs_trouble = failure.message;
@@ -189,7 +189,7 @@ bool AnswersAt(const std::string& socket_path) {
   return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
 }
 
-std::optional<v1::NodeStatus> AskNode(const std::string& socket_path) {
+std::optional<v1::NodeStatus> FetchNode(const std::string& socket_path) {
   v1::StatusReply reply;
   if (!FetchStatus(socket_path, reply).ok()) return std::nullopt;
   const v1::NodeStatus& own = OwnNode(reply);
@@ -208,21 +208,21 @@ ServiceFacts CollectService(const ServicePlaces& places) {
   facts.is_installed = facts.there.contains(DefinitionPath(facts.manager));
   if (facts.is_installed)
     facts.definition = ReadFileText(facts.root + DefinitionPath(facts.manager), kConfigBytesMax);
-  if (!facts.only_files) AskManager(facts);
-  ServicePlaces asked = places;
-  if (!places.to_install && places.program.empty()) {  // The one that runs.
-    asked.program = facts.is_packaged ? "/usr/bin/mlxcommd" : facts.root + kServiceProgram;
+  if (!facts.only_files) QueryManager(facts);
+  ServicePlaces queried = places;
+  if (!places.to_install && places.program.empty()) {  // The installed program.
+    queried.program = facts.is_packaged ? "/usr/bin/mlxcommd" : facts.root + kServiceProgram;
   }
-  AskProgram(asked, facts);
+  QueryProgram(queried, facts);
   CheckConfig(facts);
   const std::string socket = SettingIn(facts.config.value_or(""), "socket_path");
   facts.socket = socket.empty() ? queue::kServiceSocket : socket;
-  if (!facts.only_files) AskDaemon(facts);
+  if (!facts.only_files) QueryDaemon(facts);
   if (!places.to_install) return facts;
   CheckFolders(facts);
   if (facts.manager == ServiceManager::kLaunchd && !facts.in_place) {
     for (const std::string& file : {facts.program, facts.control}) {
-      if (!file.empty()) AskLibraries(file, facts);
+      if (!file.empty()) FindLibraries(file, facts);
     }
   }
   return facts;

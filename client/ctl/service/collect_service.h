@@ -1,4 +1,4 @@
-// Gathers ServiceFacts. Changes nothing.
+// Collects ServiceFacts, without changing anything.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,17 @@ namespace mlxcomm::ctl {
 
 struct ServicePlaces {
   std::string own_path;  // This mlxcommctl's file.
-  std::string program;   // mlxcommd's, as named by the user; empty: the one beside this mlxcommctl.
+  std::string program;   // mlxcommd, given by the user; empty: the one beside this mlxcommctl.
   bool only_files = false;
-  std::string root;         // As ServiceFacts::root, absolute.
-  bool to_install = false;  // Also what only `install` asks.
+  std::string root;         // See ServiceFacts::root; absolute.
+  bool to_install = false;  // Also collects what only `install` needs.
 };
 
 ServiceFacts CollectService(const ServicePlaces& places);
 
-// Whether a daemon answers at a Unix socket, even if it refuses this user.
+// Returns whether a daemon answers on a Unix socket, even if it refuses this user.
 bool AnswersAt(const std::string& socket_path);
-// What a daemon says of itself; none: it does not answer, or not that.
-std::optional<v1::NodeStatus> AskNode(const std::string& socket_path);
+// Returns a daemon's own status, or nullopt if it does not answer.
+std::optional<v1::NodeStatus> FetchNode(const std::string& socket_path);
 
 }  // namespace mlxcomm::ctl

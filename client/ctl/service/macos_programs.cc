@@ -18,12 +18,12 @@ std::vector<std::string> OfMacos(std::vector<std::string> words, bool is_macos) 
   return words;
 }
 
-// The service's own state comes first; below it are those of its endpoints and of its job.
+// The first state is the service's own; those of its endpoints and job follow.
 bool RunsByLaunchd(std::string_view printed) {
   std::istringstream lines{std::string(printed)};
   for (std::string line; std::getline(lines, line);) {
-    const std::string said(absl::StripAsciiWhitespace(line));
-    if (said.starts_with("state = ")) return said == "state = running";
+    const std::string text(absl::StripAsciiWhitespace(line));
+    if (text.starts_with("state = ")) return text == "state = running";
   }
   return false;
 }
@@ -32,9 +32,9 @@ bool IsDisabledByLaunchd(std::string_view printed, std::string_view label) {
   const std::string named = absl::StrCat("\"", std::string(label), "\" => ");
   std::istringstream lines{std::string(printed)};
   for (std::string line; std::getline(lines, line);) {
-    const std::string said(absl::StripAsciiWhitespace(line));
-    if (!said.starts_with(named)) continue;
-    const std::string value = said.substr(named.size());
+    const std::string text(absl::StripAsciiWhitespace(line));
+    if (!text.starts_with(named)) continue;
+    const std::string value = text.substr(named.size());
     return value.starts_with("disabled") || value.starts_with("true");
   }
   return false;
@@ -42,7 +42,7 @@ bool IsDisabledByLaunchd(std::string_view printed, std::string_view label) {
 
 namespace {
 
-// The text between a line's blanks and `behind`; empty: the line has no `behind`.
+// Returns the text between a line's leading blanks and `behind`; "" if the line has no `behind`.
 std::string Before(const std::string& line, const char* behind) {
   const std::size_t end = line.find(behind);
   const std::size_t begin = line.find_first_not_of(" \t");

@@ -1,5 +1,4 @@
-// macOS's own programs: where they lie, what launchctl says of a service, and what otool says that a
-// program or library loads.
+// macOS's own programs: their paths, and parsers for the output of launchctl and otool.
 #pragma once
 
 #include <functional>
@@ -15,23 +14,22 @@ inline constexpr bool kIsMacos = true;
 inline constexpr bool kIsMacos = false;
 #endif
 
-// A command with its program's own place: root runs no otool or codesign that a user has put into the PATH.
-// Elsewhere than on macOS it is as it was, so that tests can answer for a Mac.
+// Replaces the program of a command by its absolute path, so that root does not run a user's otool from PATH.
+// On other systems the command is unchanged, so that tests can emulate a Mac.
 std::vector<std::string> OfMacos(std::vector<std::string> words, bool is_macos = kIsMacos);
 
-// Of `launchctl print SERVICE`. A service that is loaded does not run while it waits to be started again.
+// Parses `launchctl print SERVICE`. A loaded service may be waiting for its restart.
 bool RunsByLaunchd(std::string_view printed);
-// Of `launchctl print-disabled system`. Older ones say true and false.
+// Parses `launchctl print-disabled system`; older systems print true and false.
 bool IsDisabledByLaunchd(std::string_view printed, std::string_view label);
 
-// Of `otool -L`: the names of libraries, without the system's own (below /usr/lib and /System), which are
-// always there. A library's own name is among them.
+// Parses `otool -L`: the names of libraries, including a library's own name, without those of the system.
 std::vector<std::string> LibrariesIn(const std::string& otool_loads);
-// Of `otool -l`: where names that begin with @rpath are looked for.
+// Parses `otool -l`: the run paths.
 std::vector<std::string> RunPathsIn(const std::string& otool_commands);
-// In a file of `folder`.
+// Replaces @loader_path by `folder`.
 std::string WithLoaderPath(const std::string& named, const std::string& folder);
-// The file that `named` means in a file of `folder`; empty: it is not there.
+// Returns the file that `named` means in a program or library in `folder`; "" if it is missing.
 std::string FileNamed(const std::string& named, const std::string& folder,
                       const std::vector<std::string>& run_paths,
                       const std::function<bool(const std::string&)>& is_file);

@@ -1,4 +1,4 @@
-// A plan for people: one line for each step, and one for each file that is left.
+// Renders a plan for people: one line for each step, and the files that are kept.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// mlxcommctl service: makes mlxcommd a service of this machine, takes it away, starts it again, shows how it
-// stands and what it says.
+// mlxcommctl service: installs, uninstalls and restarts mlxcommd as a service; shows its status and log.
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,7 +44,7 @@ ServicePlaces OfThisMachine(const ServiceOptions& options) {
   return places;
 }
 
-// `trouble`: why the root cannot be named.
+// `trouble`: why the root is invalid.
 ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install, std::string& trouble) {
   ServicePlaces places = OfThisMachine(options);
   places.program = options.program;
@@ -85,18 +84,20 @@ int PrintReport(const ServiceFacts& facts, const ServicePlan& plan, const Servic
   return WriteOut(JsonOf(std::move(report)), "report");
 }
 
-void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n", what.c_str()); }
+void WriteProblem(const std::string& what) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", what.c_str());
+}
 
-// What there is to say when all was done.
-std::string Reported(const ServiceFacts& facts, const ServicePlan& plan,
-                     const ServiceOptions& options, const std::string& action) {
+// The text for a successful change.
+std::string SuccessText(const ServiceFacts& facts, const ServicePlan& plan,
+                        const ServiceOptions& options, const std::string& action) {
   if (action == "uninstall") {
     return absl::StrCat("mlxcommd is not installed as a service",
                         plan.steps.empty() ? "" : " any longer",
                         facts.only_files ? absl::StrCat(" below ", facts.root, "/") : "", ".\n",
                         SaysKeepsPrograms(facts.definition)
                             ? absl::StrCat("The programs in ", facts.root, kServiceFolder,
-                                           " were there before it, and stay.\n")
+                                           " were there before, and are kept.\n")
                             : "",
                         RenderKept(plan));
   }
@@ -104,27 +105,25 @@ std::string Reported(const ServiceFacts& facts, const ServicePlan& plan,
   std::string kept;
   if (facts.in_place && action == "install") {
     kept = absl::StrCat("The programs in ", facts.root, kServiceFolder, " (", facts.program_version,
-                        ") were kept: to upgrade, call the newer mlxcommctl by its path.\n");
+                        ") were kept. To upgrade, call the newer mlxcommctl by its path.\n");
   }
   if (facts.only_files) {
-    return absl::StrCat("The files of the service (", named, ") are below ", facts.root, "/.\n",
-                        kept);
+    return absl::StrCat("The service's files (", named, ") are below ", facts.root, "/.\n", kept);
   }
-  if (options.wishes.cancel) return "mlxcommd goes on as it is; it does not restart.\n";
+  if (options.wishes.cancel) return "The restart was cancelled.\n";
   if (action == "restart" && options.wishes.no_wait && facts.start != 0) {
-    return named + " starts once no job is left; mlxcommctl status shows it.\n";
+    return named + " starts when no job is left; mlxcommctl status shows it.\n";
   }
-  if (action == "restart") return named + " runs; mlxcommctl status shows it.\n";
-  std::string text =
-      absl::StrCat(named, " runs as a service; mlxcommctl status shows it.\nIts configuration is ",
-                   kServiceConfig,
-                   "; after a change: mlxcommctl service restart\nIt serves all users, each its "
-                   "own jobs; clients "
-                   "{ all_users: false } in it keeps it to root.\n");
+  if (action == "restart") return named + " is running; see mlxcommctl status.\n";
+  std::string text = absl::StrCat(
+      named, " is running as a service; see mlxcommctl status.\nIts configuration is ",
+      kServiceConfig,
+      "; after a change run mlxcommctl service restart\nIt serves all users; each sees "
+      "only their own jobs. To serve only root, add clients { all_users: false }.\n");
   absl::StrAppend(&text, kept);
   if (!facts.there.contains(kServiceKey)) {
-    absl::StrAppend(
-        &text, "It has no key, and so no links: mlxcommctl cluster create, or join, makes one.\n");
+    absl::StrAppend(&text,
+                    "It has no key and so no links: run mlxcommctl cluster create or join.\n");
   }
   return text;
 }
@@ -135,18 +134,18 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
   if (!trouble.empty()) return Fail(kExitFailed, trouble);
   const ServiceFacts facts = CollectService(places);
   const ServicePlan plan = planner(facts, options.wishes);
-  for (const std::string& warning : plan.warnings) Complain("warning: " + warning);
+  for (const std::string& warning : plan.warnings) WriteProblem("warning: " + warning);
   const bool dry_run = options.wishes.dry_run;
   for (const std::string& problem : plan.problems)
-    Complain((dry_run ? "it would fail: " : "") + problem);
+    WriteProblem((dry_run ? "it would fail: " : "") + problem);
   CarriedOut done;
   if (plan.problems.empty() && !dry_run) {
     done = CarryOut(plan);
   } else if (!dry_run) {
-    Complain("nothing was changed");
+    WriteProblem("nothing was changed");
   }
-  if (!done.trouble.empty()) Complain(done.trouble);
-  if (!done.restored.empty()) Complain(done.restored);
+  if (!done.trouble.empty()) WriteProblem(done.trouble);
+  if (!done.restored.empty()) WriteProblem(done.restored);
   const bool well = plan.problems.empty() && done.trouble.empty();
   if (options.json) {
     const int written = PrintReport(facts, plan, options, action, done);
@@ -155,11 +154,11 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
   std::string text;
   if (dry_run) {
     text = plan.steps.empty()
-               ? "There is nothing to do.\n"
+               ? "Nothing to do.\n"
                : absl::StrCat(plan.problems.empty() ? "It would:\n" : "Otherwise it would:\n",
                               RenderPlan(plan), RenderKept(plan));
   } else if (well) {
-    text = Reported(facts, plan, options, action);
+    text = SuccessText(facts, plan, options, action);
   }
   const int written = WriteOut(text, "report");
   return well ? written : kExitFailed;
@@ -202,8 +201,7 @@ int ShowStatus(const ServiceOptions& options) {
       status.program().empty() ? "" : absl::StrCat(status.program(), " ", status.version()));
   row("configuration  ", status.config());
   row("               ", status.config_trouble());
-  row("socket         ",
-      absl::StrCat(status.socket(), status.answers() ? "" : " (nobody answers)"));
+  row("socket         ", absl::StrCat(status.socket(), status.answers() ? "" : " (no answer)"));
   const int written = WriteOut(text, "status");
   return written != 0 ? written : code;
 }
@@ -227,8 +225,8 @@ std::shared_ptr<ServiceOptions> Made(const Invocation& invocation) {
 }
 
 void AddChange(CLI::App& verb, ServiceOptions& options) {
-  verb.add_flag("--dry-run", options.wishes.dry_run, "Show the steps, and change nothing");
-  verb.add_flag("--force", options.wishes.force, "Do not wait for jobs: they end with the daemon");
+  verb.add_flag("--dry-run", options.wishes.dry_run, "Show the steps without running them");
+  verb.add_flag("--force", options.wishes.force, "Do not wait for jobs; they end with the daemon");
   verb.add_flag("--json", options.json, "Print JSON: the steps, and what blocks them");
 }
 
@@ -245,11 +243,11 @@ Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
                   "mlxcommd to install (the one beside this mlxcommctl)")
       ->type_name("FILE")
       ->check(NotEmpty("a program"));
-  AddRoot(verb, *made, "Put the files below this folder, for packages");
+  AddRoot(verb, *made, "Install the files below this folder, for packages");
   verb.footer(
-      R"man(Uses systemd or launchd. Checks everything first, and changes nothing if something is
-missing. An existing configuration is kept. A newer program is run once before it replaces
-the old one, which is put back if the daemon does not answer.
+      R"man(Uses systemd or launchd. Checks everything first, and changes nothing if a check
+fails. An existing configuration is kept. A newer program is run once before it replaces
+the old one, which is restored if the new daemon does not answer.
 
 To upgrade, call the newer mlxcommctl by its path, because sudo finds the installed one:
   sudo "$(command -v mlxcommctl)" service install)man");
@@ -261,7 +259,7 @@ Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
   AddChange(verb, *made);
   verb.add_flag("--purge", made->wishes.purge, "Remove configuration, key, identity and logs, too");
   AddRoot(verb, *made, "Remove the files below this folder");
-  verb.footer("Configuration, key, identity and logs are kept, and named.");
+  verb.footer("Keeps configuration, key, identity and logs, and lists them.");
   return [made] { return Change(*made, "uninstall", PlanUninstall); };
 }
 
@@ -270,20 +268,20 @@ Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
   AddChange(verb, *made);
   CLI::Option* const no_wait = verb.add_flag(
       "--no-wait", made->wishes.no_wait, "Return at once; mlxcommd restarts when no job is left");
-  verb.add_flag("--cancel", made->wishes.cancel, "Cancel a restart that waits or was refused")
+  verb.add_flag("--cancel", made->wishes.cancel, "Cancel a pending or refused restart")
       ->excludes(no_wait)
       ->excludes("--force");
   verb.footer(
-      R"(Program and configuration are checked first. No job is lost: the daemon goes on until no process
-uses it, and processes that come at the moment of the change wait for it. With --no-wait,
-mlxcommctl status shows how many processes it waits for, or why it goes on as it is.)");
+      R"(Checks program and configuration first. No job is lost: the daemon restarts when no process
+uses it, and processes that connect meanwhile wait. With --no-wait, mlxcommctl status shows
+how many processes it waits for, or why it did not restart.)");
   return [made] { return Change(*made, "restart", PlanRestart); };
 }
 
 Run AddServiceStatus(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   verb.add_flag("--json", made->json, "Print JSON (ServiceStatus in ctl.proto)");
-  verb.footer("The exit code is 3 if it does not run or answer.");
+  verb.footer("The exit code is 3 if it is not running or does not answer.");
   return [made] { return ShowStatus(*made); };
 }
 

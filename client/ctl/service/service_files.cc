@@ -19,7 +19,7 @@ bool IsWordByte(char byte) {
   return std::isalnum(static_cast<unsigned char>(byte)) != 0 || byte == '_';
 }
 
-// The line up to a comment; a number sign within quotes begins none.
+// Returns the line up to its comment.
 std::string_view WithoutComment(std::string_view line) {
   char quote = 0;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -44,7 +44,7 @@ std::string Replaced(std::string_view text, const std::string& what, const std::
 constexpr char kKeepsPrograms[] =
     "The programs were here before the service: uninstall keeps them.";
 
-// What stands behind a setting's name.
+// Returns the value that follows a setting's name.
 std::string ValueAt(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == ':')) ++at;
@@ -88,7 +88,7 @@ bool SaysKeepsPrograms(std::string_view definition) {
 
 std::string TimeoutText(int ends_within_s) {
   return absl::StrCat(
-      "# By mlxcommctl service restart: the configuration's drain_timeout_ms and a little more.\n"
+      "# Written by mlxcommctl service restart: the configuration's drain_timeout_ms plus 10 s.\n"
       "[Service]\nTimeoutStopSec=",
       ends_within_s, "\n");
 }

@@ -14,13 +14,13 @@ using Kind = ServiceStep::Kind;
 constexpr std::uint32_t kFileMode = 0644;
 constexpr std::uint32_t kProgramMode = 0755;
 constexpr int kCommandS = 60;
-// launchd starts a program that was started less than ten seconds ago only when they are over.
+// launchd waits until ten seconds after a program's previous start.
 constexpr int kStartS = 30;
 
 bool IsSystemd(const ServiceFacts& facts) { return facts.manager == ServiceManager::kSystemd; }
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Adds steps below the root of the facts.
+// Adds steps; paths are below the facts' root.
 class Steps {
  public:
   Steps(const ServiceFacts& facts, ServicePlan& plan) : facts_(facts), plan_(plan) {}
@@ -55,18 +55,15 @@ class Steps {
   ServicePlan& plan_;
 };
 
-// Programs and their libraries go beside the old ones first, and all of them take their places at the
-// end; the old ones are kept until the new daemon answers.
-// On macOS programs load Homebrew's libraries, of one version, from folders that a user may write to: `brew
-// upgrade` removes them, and root would run what a user has put there. So the service has copies, each with
-// the libraries that it loads, renamed and signed again (the system kills a program that was changed and not
-// signed).
+// On macOS programs load Homebrew's libraries from folders that users may write to, and `brew upgrade`
+// removes old versions. So the service gets copies of programs and libraries, with changed library names and
+// new signatures.
 class MacosCopies {
  public:
   MacosCopies(const ServiceFacts& facts, ServicePlan& plan, Steps& steps)
       : facts_(facts), plan_(plan), steps_(steps) {}
 
-  // `beside`: where its libraries lie, as it names them.
+  // `beside`: the prefix of its libraries' new names.
   void Copy(const std::string& from, const std::string& path, const std::string& beside) {
     steps_.Copy(from, path);
     const auto loads = facts_.loads.find(from);
@@ -80,7 +77,7 @@ class MacosCopies {
   void Rename(const std::string& from, const std::string& path, const std::string& beside,
               const LoadedLibrary& library) {
     const std::string name = BaseName(library.named);
-    if (name == BaseName(from)) {  // A library's own name comes first.
+    if (name == BaseName(from)) {  // The library's own name.
       steps_.Run({"install_name_tool", "-id", absl::StrCat(kServiceLibraries, "/", name),
                   steps_.At(path)});
       return;
@@ -88,7 +85,7 @@ class MacosCopies {
     if (library.file.empty()) {
       plan_.problems.push_back(
           absl::StrCat(from, " loads ", library.named,
-                       ", which is not there: build mlxcomm again, then run this again"));
+                       ", which is missing: rebuild mlxcomm, then run this again"));
       return;
     }
     if (placed_.insert(name).second) {
@@ -103,7 +100,7 @@ class MacosCopies {
   std::set<std::string> placed_;
 };
 
-using Programs = std::vector<std::pair<std::string, std::string>>;  // From where, and the name.
+using Programs = std::vector<std::pair<std::string, std::string>>;  // Source and name.
 
 Programs ProgramsOf(const ServiceFacts& facts) {
   if (facts.in_place) return {};
@@ -121,17 +118,18 @@ void PutBack(const std::string& path, const std::string& old, const Steps& steps
   plan.restore.push_back({.kind = Kind::kPutBack, .path = steps.At(path), .from = steps.At(old)});
 }
 
-// The copy is run before it takes the place of a daemon that works. On macOS it loads its libraries
-// from where they lie in the end.
+// Runs each copy once, with its final libraries, before it replaces the old program.
 void AddTrials(const Programs& programs, Steps& steps) {
   if (steps.only_files()) return;
   for (const auto& [from, name] : programs) {
     steps.Add({.words = {steps.At(Beside(name, ".new")), "--version"},
-               .remedy = absl::StrCat("the copy of ", from, " does not run: build mlxcomm again"),
+               .remedy = absl::StrCat("the copy of ", from, " does not run: rebuild mlxcomm"),
                .patience_s = kCommandS});
   }
 }
 
+// Stages programs and libraries beside the old ones, then moves them into place; the old ones are kept until
+// the new daemon answers.
 void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
   const Programs programs = ProgramsOf(facts);
   if (programs.empty()) return;
@@ -162,7 +160,7 @@ void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
   AddTrials(programs, steps);
   for (const auto& [from, name] : programs) {
     const std::string path = absl::StrCat(kServiceFolder, "/", name);
-    if (steps.IsThere(path)) {  // A copy, so that at each moment there is one.
+    if (steps.IsThere(path)) {  // Copied, so that the program always exists.
       steps.Copy(steps.At(path), Beside(name, ".old"));
       PutBack(path, Beside(name, ".old"), steps, plan);
     }
@@ -170,7 +168,7 @@ void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
   }
 }
 
-// Of an install that was cut off. They go first, so that nothing older is put back.
+// Files of an interrupted install. They are removed first, so that a rollback cannot restore them.
 std::vector<std::string> Leftovers(ServiceManager manager) {
   std::vector<std::string> all;
   for (const char* const ending : {".new", ".old"}) {
@@ -181,10 +179,10 @@ std::vector<std::string> Leftovers(ServiceManager manager) {
 }
 
 // newsyslog keeps five.
-std::vector<std::string> TurnedLogs() {
-  constexpr int kTurnedMax = 5;
+std::vector<std::string> RotatedLogs() {
+  constexpr int kRotatedMax = 5;
   std::vector<std::string> all;
-  for (int number = 0; number <= kTurnedMax; ++number)
+  for (int number = 0; number <= kRotatedMax; ++number)
     all.push_back(absl::StrCat(kLaunchdLog, ".", number));
   return all;
 }
@@ -197,10 +195,10 @@ void RemoveOld(const ServiceFacts& facts, Steps& steps) {
   if (!programs.empty() && !IsSystemd(facts)) steps.Remove(std::string(kServiceLibraries) + ".old");
 }
 
-// Only for a launchd that knows the service: it refuses to load what it has loaded.
+// launchd refuses to load a service twice.
 void AddBootout(const ServiceFacts& facts, Steps& steps, int ends_within_s) {
   if (!facts.is_loaded) return;
-  // Says 36 while it drains; the wait decides.
+  // Fails with 36 while the daemon drains; the wait decides.
   steps.Run({"launchctl", "bootout", kLaunchdService}, /*may_fail=*/true,
             ends_within_s + kCommandS);
   steps.Add({.kind = Kind::kAwaitEnd,
@@ -220,19 +218,19 @@ void AddEnd(const ServiceFacts& facts, Steps& steps) {
     steps.Run({"systemctl", "disable", "--now", kSystemdUnit}, false, ends_within_s + kCommandS);
     return;
   }
-  // Of a unit whose file is gone systemd knows only what runs.
+  // Without its file, a unit can only be stopped.
   steps.Run({"systemctl", "disable", kSystemdUnit}, /*may_fail=*/true);
   steps.Run({"systemctl", "stop", kSystemdUnit}, false, ends_within_s + kCommandS);
 }
 
-// Whether the daemon that runs leaves its place to the program that lies there now, once no job is left.
-bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
+// Returns whether the running daemon will exec the new program itself when no job is left.
+bool HandsOver(const ServiceFacts& facts, const ServiceWishes& wishes) {
   return facts.is_running && facts.start != 0 && !wishes.force;
 }
 
 void AddSignal(const ServiceFacts& facts, const std::string& signal, Steps& steps) {
   if (IsSystemd(facts)) {
-    // Only the daemon: its child processes do not handle the signal.
+    // Not its RDMA processes, which do not handle it.
     steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=" + signal, kSystemdUnit});
   } else {
     steps.Run({"launchctl", "kill", signal, kLaunchdService});
@@ -250,7 +248,7 @@ void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& 
 }
 
 void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
-  if (MakesPlace(facts, wishes)) return AddTakeOver(facts, wishes, steps);
+  if (HandsOver(facts, wishes)) return AddTakeOver(facts, wishes, steps);
   const int ends_within_s = EndsWithinS(ConfigOf(facts));
   if (IsSystemd(facts)) {
     steps.Run({"systemctl", "daemon-reload"});
@@ -258,18 +256,17 @@ void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& ste
     steps.Run({"systemctl", "restart", kSystemdUnit}, false, ends_within_s + kCommandS);
   } else {
     AddBootout(facts, steps, ends_within_s);
-    steps.Run(
-        {"launchctl", "enable", kLaunchdService});  // One that was once disabled would not load.
+    steps.Run({"launchctl", "enable", kLaunchdService});  // A disabled service would not load.
     steps.Add({.words = {"launchctl", "bootstrap", "system", DefinitionPath(facts.manager)},
                .remedy = absl::StrCat(
-                   "launchd has not loaded the service: launchctl print ", kLaunchdService,
-                   " and mlxcommctl service logs may say why; then mlxcommctl service restart"),
+                   "launchd did not load the service: see launchctl print ", kLaunchdService,
+                   " and mlxcommctl service logs; then run mlxcommctl service restart"),
                .patience_s = kCommandS});
   }
   steps.Add({.kind = Kind::kAwaitSocket, .path = facts.socket, .patience_s = kStartS});
 }
 
-// The unit or plist, with the configuration's own time.
+// Writes the unit or plist, with the configuration's timeout.
 void AddDefinition(const ServiceFacts& facts, Steps& steps) {
   const std::string path = DefinitionPath(facts.manager);
   steps.Folder(path.substr(0, path.rfind('/')));
@@ -277,11 +274,11 @@ void AddDefinition(const ServiceFacts& facts, Steps& steps) {
       facts.in_place && (!facts.is_installed || SaysKeepsPrograms(facts.definition));
   steps.Write(path, DefinitionText(facts.manager, EndsWithinS(ConfigOf(facts)), keeps_programs));
   if (!IsSystemd(facts) || !steps.IsThere(kTimeoutFile)) return;
-  steps.Remove(kTimeoutFile);  // It would outrank what the unit says now.
+  steps.Remove(kTimeoutFile);  // It would override the unit.
   steps.Add({.kind = Kind::kRemoveIfEmpty, .path = steps.At(kTimeoutFolder)});
 }
 
-// Only the configuration's time: what else an administrator or a package has written there stays.
+// Changes only the timeout in a unit of an administrator or a package.
 void AddTimeout(const ServiceFacts& facts, Steps& steps) {
   const int ends_within_s = EndsWithinS(ConfigOf(facts));
   if (IsSystemd(facts)) {
@@ -293,7 +290,7 @@ void AddTimeout(const ServiceFacts& facts, Steps& steps) {
   if (text != facts.definition) steps.Write(DefinitionPath(facts.manager), text);
 }
 
-// Where a step of an install fails, also the unit or plist is again what it was.
+// If a step of an install fails, the unit or plist is restored, too.
 void AddRestore(const ServiceFacts& facts, const ServiceWishes& wishes, const Steps& steps,
                 ServicePlan& plan) {
   if (!facts.definition.empty()) {
@@ -306,8 +303,8 @@ void AddRestore(const ServiceFacts& facts, const ServiceWishes& wishes, const St
   if (IsSystemd(facts)) {
     plan.restore.push_back({.words = {"systemctl", "daemon-reload"}, .patience_s = kCommandS});
   }
-  // One that is asked to leave its place goes on until then.
-  if (!facts.is_running || MakesPlace(facts, wishes)) return;
+  // A daemon that would hand over is still running.
+  if (!facts.is_running || HandsOver(facts, wishes)) return;
   ServicePlan again;
   Steps start(facts, again);
   ServiceFacts loaded = facts;
@@ -320,37 +317,38 @@ void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePl
   if (wishes.force || !facts.is_running) return;
   if (!facts.jobs.has_value()) {
     plan.problems.push_back(
-        absl::StrCat("cannot ask mlxcommd whether jobs run, which would end with it (",
+        absl::StrCat("cannot ask mlxcommd for running jobs, which would end with it (",
                      facts.jobs_trouble, "): try again, or use --force"));
   } else if (*facts.jobs > 0) {
     plan.problems.push_back(absl::StrCat(
         Plural(static_cast<std::uint64_t>(*facts.jobs), "job"), *facts.jobs == 1 ? " runs" : " run",
-        " on this node (mlxcommctl status), and would end with the daemon after drain_timeout_ms: "
-        "wait for ",
+        " on this node (see mlxcommctl status), and would end with the daemon after "
+        "drain_timeout_ms: wait for ",
         *facts.jobs == 1 ? "it" : "them", ", or use --force"));
   }
 }
 
-// What every change needs where more than files below a root is changed. `verb` is the one that was called.
+// Checks what every change needs, unless only files are written. `verb` is for messages.
 void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const char* verb,
                   ServicePlan& plan) {
   if (facts.only_files) return;
   if (!facts.is_superuser && !wishes.dry_run) {
     plan.problems.push_back(
-        absl::StrCat("only root may do this: sudo \"$(command -v mlxcommctl)\" service ", verb));
+        absl::StrCat("only root can do this: sudo \"$(command -v mlxcommctl)\" service ", verb));
   }
   if (!IsSystemd(facts) && !facts.has_manager) {
     plan.problems.emplace_back("launchctl is not in the PATH: expected it at /bin/launchctl");
   }
   if (!IsSystemd(facts) || (facts.has_manager && facts.was_booted)) return;
   const std::string why =
-      facts.has_manager ? "systemd is not running here" : "there is no systemctl here";
+      facts.has_manager ? "systemd is not running here" : "systemctl is not installed here";
   const std::string_view called = verb;
   plan.problems.push_back(
       called == "install"
-          ? absl::StrCat(why,
-                         ", so mlxcommd cannot become a service: have your own init system run "
-                         "mlxcommd --config FILE, or write only the files with --root DIR")
+          ? absl::StrCat(
+                why,
+                ", so mlxcommd cannot become a service: run mlxcommd --config FILE from your "
+                "own init system, or write only the files with --root DIR")
       : called == "uninstall"
           ? absl::StrCat(why,
                          ", so the service cannot be stopped: stop mlxcommd yourself, and remove "
@@ -371,17 +369,13 @@ void CheckConfig(const ServiceFacts& facts, ServicePlan& plan) {
 
 void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
   if (facts.program.empty()) {
-    plan.problems.emplace_back(
-        "there is no mlxcommd beside this mlxcommctl: name it with --program FILE");
+    plan.problems.emplace_back("no mlxcommd beside this mlxcommctl: name it with --program FILE");
   } else if (facts.program_version.empty()) {
-    plan.problems.push_back(
-        absl::StrCat(facts.program, " is not mlxcommd (it does not answer --version)"));
+    plan.problems.push_back(absl::StrCat(facts.program, " is not mlxcommd (--version fails)"));
   } else if (!facts.config.has_value() && facts.default_config.empty()) {
-    plan.problems.push_back(
-        absl::StrCat(facts.program,
-                     " --print-config failed, so there is no configuration to begin "
-                     "with: write ",
-                     kServiceConfig, " first"));
+    plan.problems.push_back(absl::StrCat(
+        facts.program, " --print-config failed, so there is no default configuration: write ",
+        kServiceConfig, " first"));
   }
 }
 
@@ -392,10 +386,10 @@ ServicePlan PlanCancel(const ServiceFacts& facts, const ServiceWishes& wishes) {
   Steps steps(facts, plan);
   CheckMachine(facts, wishes, "restart", plan);
   if (!facts.restart_stands) {
-    plan.problems.push_back(
-        facts.socket_answers
-            ? "no restart waits, and none was refused: mlxcommctl status would say so"
-            : absl::StrCat("mlxcommd does not answer at ", facts.socket, ": no restart can wait"));
+    plan.problems.push_back(facts.socket_answers
+                                ? "no restart is pending or was refused (see mlxcommctl status)"
+                                : absl::StrCat("mlxcommd does not answer at ", facts.socket,
+                                               ": no restart can be pending"));
   }
   AddSignal(facts, "SIGUSR1", steps);
   steps.Add({.kind = Kind::kAwaitStay,
@@ -413,21 +407,19 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   CheckMachine(facts, wishes, "install", plan);
   CheckProgram(facts, plan);
   CheckConfig(facts, plan);
-  if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
+  if (!HandsOver(facts, wishes)) CheckJobs(facts, wishes, plan);
   for (const std::string& trouble : facts.trouble_with_folders) {
-    plan.problems.push_back(absl::StrCat(trouble, ": expected a folder that can be written to"));
+    plan.problems.push_back(absl::StrCat(trouble, ": expected a writable folder"));
   }
   for (const std::string& folder : facts.folders_of_others) {
-    plan.warnings.push_back(
-        absl::StrCat(folder,
-                     " may be written to by others than root, who could replace what root runs: "
-                     "sudo chown root ",
-                     folder, "; sudo chmod go-w ", folder));
+    plan.warnings.push_back(absl::StrCat(
+        folder, " is writable for other users, who could replace what root runs: sudo chown root ",
+        folder, "; sudo chmod go-w ", folder));
   }
   for (const std::string& trouble : facts.trouble_with_loads) {
     plan.problems.push_back(absl::StrCat(
         trouble,
-        "\nSo it is not known which libraries go along: xcode-select --install installs otool"));
+        "\notool must list the libraries to install: install it with xcode-select --install"));
   }
   if (facts.is_packaged) {
     plan.problems.push_back(absl::StrCat(kPackaged, ": start it with systemctl enable --now ",
@@ -435,8 +427,8 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
                                          ", or remove the package first (apt-get remove mlxcomm)"));
   }
   if (facts.socket_answers && !facts.is_running && !steps.only_files()) {
-    plan.problems.push_back(absl::StrCat("an mlxcommd that is not the service answers at ",
-                                         facts.socket, ": end it first"));
+    plan.problems.push_back(absl::StrCat("another mlxcommd, not the service, answers at ",
+                                         facts.socket, ": stop it first"));
   }
   for (const std::string& path : Leftovers(facts.manager)) steps.RemoveIfThere(path);
   steps.Folder(kServiceFolder);
@@ -445,7 +437,7 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   if (!facts.config.has_value())
     steps.Write(kServiceConfig, FirstConfig(facts.manager, facts.default_config));
   AddDefinition(facts, steps);
-  if (!IsSystemd(facts)) steps.Folder(kServiceLogs);  // systemd makes it: LogsDirectory.
+  if (!IsSystemd(facts)) steps.Folder(kServiceLogs);  // systemd makes it (LogsDirectory).
   const std::string rotation = RotationPath(facts.manager);
   steps.Folder(rotation.substr(0, rotation.rfind('/')));
   steps.Write(rotation, std::string(RotationText(facts.manager)));
@@ -477,7 +469,8 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
       steps.Remove(kTimeoutFile);
       steps.Add({.kind = Kind::kRemoveIfEmpty, .path = steps.At(kTimeoutFolder)});
     }
-    steps.RemoveIfThere(definition);  // Last: one that was left half removed is still installed.
+    steps.RemoveIfThere(
+        definition);  // Last, so that a half removed service still counts as installed.
     if (!steps.only_files() && IsSystemd(facts)) {
       steps.Run({"systemctl", "daemon-reload"});
       steps.Run({"systemctl", "reset-failed", kSystemdUnit}, /*may_fail=*/true);
@@ -485,7 +478,7 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
   }
   for (const std::string& path : Leftovers(facts.manager)) steps.RemoveIfThere(path);
   if (wishes.purge) {
-    for (const std::string& path : TurnedLogs()) steps.RemoveIfThere(path);
+    for (const std::string& path : RotatedLogs()) steps.RemoveIfThere(path);
   }
   for (const char* const path :
        {kServiceConfig, kServiceKey, kServiceState, kServiceLogs, kLaunchdLog}) {
@@ -509,11 +502,11 @@ ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) 
   CheckMachine(facts, wishes, "restart", plan);
   if (!facts.is_installed && !facts.is_packaged) {
     plan.problems.emplace_back(
-        "mlxcommd is not installed as a service: sudo \"$(command -v mlxcommctl)\" service install "
-        "does that");
+        "mlxcommd is not installed as a service: sudo \"$(command -v mlxcommctl)\" service "
+        "install");
   }
   CheckConfig(facts, plan);
-  if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
+  if (!HandsOver(facts, wishes)) CheckJobs(facts, wishes, plan);
   AddTimeout(facts, steps);
   AddStart(facts, wishes, steps);
   return plan;
@@ -529,7 +522,8 @@ std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool 
   if (file.empty() && IsSystemd(facts)) {
     if (!facts.was_booted) {
       why_not =
-          "there is no journal: systemd is not running here; the configuration names no log file";
+          "no log: systemd, and so its journal, is not running here, and the configuration names "
+          "no file";
       return {};
     }
     std::vector<std::string> words{"journalctl", "-u", kSystemdUnit, "-n", absl::StrCat(lines)};
@@ -538,9 +532,9 @@ std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool 
   }
   const std::string path = file.empty() ? kLaunchdLog : file;
   std::vector<std::string> words{"tail", "-n", absl::StrCat(lines)};
-  if (follow) words.emplace_back("-F");  // Also when it has been turned.
+  if (follow) words.emplace_back("-F");  // Follows rotation.
   words.push_back(path);
-  // What it said before it had opened its own, such as what is wrong in the configuration.
+  // Errors from before the daemon opened its own log, such as an invalid configuration.
   if (!IsSystemd(facts) && path != kLaunchdLog && facts.there.contains(kLaunchdLog))
     words.emplace_back(kLaunchdLog);
   return words;
@@ -551,7 +545,7 @@ std::vector<std::string> RemovablePaths(ServiceManager manager) {
                                RotationPath(manager), DefinitionPath(manager), kServiceConfig,
                                kServiceKey,           kServiceState,           kServiceLogs,
                                kLaunchdLog,           kServiceConfigFolder,    kTimeoutFile};
-  for (const auto& more : {Leftovers(manager), TurnedLogs()})
+  for (const auto& more : {Leftovers(manager), RotatedLogs()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

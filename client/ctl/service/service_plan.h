@@ -1,9 +1,8 @@
-// What is done to make mlxcommd a service, to take it away, and to start it again: decided before
-// anything is changed, so that where something is missing nothing has changed.
+// Plans to install, uninstall and restart the service, made before anything is changed.
 //
 //   ServiceFacts ──Plan...()──▶ ServicePlan ──CarryOut──▶ this machine
 //
-// Pure functions, but for CarryOut. A plan with problems is not carried out. A plan may be carried out twice.
+// Pure functions, except CarryOut. A plan with problems must not be carried out; a plan is idempotent.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +16,18 @@ namespace mlxcomm::ctl {
 
 struct ServiceStep {
   enum class Kind : std::uint8_t {
-    kFolder,   // Make `path`, unless it is there: then it keeps its mode.
-    kWrite,    // Write `text` to `path`, at once or not at all.
+    kFolder,   // Create `path` if it is missing.
+    kWrite,    // Write `text` to `path` atomically.
     kCopy,     // Copy `from` to `path`.
     kMove,     // Move `from` over `path`.
-    kPutBack,  // Where `from` is there, put it in the place of `path`, with all that is in it.
-    kRemove,   // Remove `path`, with all that is in it.
+    kPutBack,  // If `from` exists, replace `path` by it, recursively.
+    kRemove,   // Remove `path` recursively.
     kRemoveIfEmpty,
     kRun,          // Run `words`.
-    kAwaitEnd,     // Run `words` until it ends with a code other than 0.
-    kAwaitSocket,  // Until a daemon answers at `path`.
-    kAwaitNext,    // Until another start than `start` does.
-    kAwaitStay     // Until `start` says that its restart was taken back.
+    kAwaitEnd,     // Run `words` until the exit code is not 0.
+    kAwaitSocket,  // Wait until a daemon answers at `path`,
+    kAwaitNext,    // until one with another start than `start` does,
+    kAwaitStay     // until `start` reports that its restart was cancelled.
   };
   Kind kind = Kind::kRun;
   std::string path = {};
@@ -36,57 +35,56 @@ struct ServiceStep {
   std::string text = {};
   std::uint32_t mode = 0;
   std::vector<std::string> words = {};
-  bool may_fail = false;    // kRun: what comes next decides.
-  std::string remedy = {};  // Where it fails.
+  bool may_fail = false;    // kRun: ignore failures.
+  std::string remedy = {};  // If it fails.
   int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket, kAwaitStay.
-  std::uint64_t start = 0;  // kAwaitNext, kAwaitStay, and
-  std::uint32_t asked = 0;  // how often that one had been asked before.
+  std::uint64_t start = 0;  // kAwaitNext, kAwaitStay.
+  std::uint32_t asked = 0;  // kAwaitNext: how often that daemon had been asked to restart before.
 };
 
 struct ServicePlan {
   std::vector<std::string> problems;  // Each with its remedy.
-  std::vector<std::string> warnings;  // What keeps nothing from being done.
+  std::vector<std::string> warnings;  // Do not prevent the plan.
   std::vector<ServiceStep> steps;
-  std::vector<std::string> staged;  // What is to be removed where a step fails.
-  // Where a step fails: what brings the files back that were there before; and, from step `ends_at` on, which
-  // ends the daemon, what starts that again.
+  std::vector<std::string> staged;  // Files to remove if a step fails.
+  // If a step fails: steps to restore the previous files, and, from step `ends_at` on, which ends the daemon,
+  // to start it again.
   std::vector<ServiceStep> restore;
   std::vector<ServiceStep> start_again;
   std::size_t ends_at = 0;
-  std::vector<std::string> kept;  // Files that uninstall leaves.
+  std::vector<std::string> kept;  // Files that uninstall keeps.
 };
 
-// carry_out.cc: carries out the steps of a plan, in their order, until one fails.
+// Runs the steps of a plan in order until one fails (carry_out.cc).
 struct CarriedOut {
-  std::size_t steps = 0;  // That were done.
-  std::string trouble;    // Why the next one failed; empty: all were done.
-  std::string restored;   // What was done about it; empty: nothing had to be.
+  std::size_t steps = 0;  // Number of successful steps.
+  std::string trouble;    // Why the next step failed; empty: success.
+  std::string restored;   // The result of the rollback; empty: none was necessary.
 };
 
 CarriedOut CarryOut(const ServicePlan& plan);
 
 struct ServiceWishes {
-  bool dry_run = false;  // Nothing will be carried out, so that nobody has to be root.
-  bool force = false;    // Also while jobs run.
-  bool no_wait = false;  // restart: asks for it, and does not wait until no job is left.
-  bool cancel = false;   // restart: takes one back that waits.
-  bool purge = false;    // uninstall: configuration, key, identity and logs, too.
+  bool dry_run = false;  // Only plan, which does not need root.
+  bool force = false;    // Even if jobs are running.
+  bool no_wait = false;  // restart: do not wait until no job is left.
+  bool cancel = false;   // restart: cancel a pending one.
+  bool purge = false;    // uninstall: also remove configuration, key, identity and logs.
 };
 
 ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes);
 ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes);
 ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes);
 
-// What `service logs` becomes: a program and its arguments. Empty: `why_not` says why.
+// The command that `service logs` execs; empty on errors, with the reason in `why_not`.
 std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
                                      std::string& why_not);
 
-// For a user who may not read the configuration.
-inline constexpr char kHiddenConfig[] = "this user may not read it: run it with sudo";
+inline constexpr char kHiddenConfig[] = "this user cannot read it: use sudo";
 
-// All paths that uninstall may remove, for ServiceFacts::there.
+// All paths that uninstall may remove.
 std::vector<std::string> RemovablePaths(ServiceManager manager);
-// Folders in which install puts something, for ServiceFacts::trouble_with_folders.
+// Folders in which install writes.
 std::vector<std::string> WrittenFolders(ServiceManager manager);
 
 }  // namespace mlxcomm::ctl

@@ -53,8 +53,8 @@ TEST(ServicePlanTest, InstallsOnSystemd) {
   EXPECT_THAT(plan.problems, IsEmpty());
   EXPECT_THAT(
       Lines(plan),
-      ElementsAre("make the folder /usr/local/bin, unless it is there",
-                  "make the folder /etc/mlxcommd, unless it is there",
+      ElementsAre("create the folder /usr/local/bin if it is missing",
+                  "create the folder /etc/mlxcommd if it is missing",
                   "copy /venv/bin/mlxcommd to /usr/local/bin/.mlxcommd.new",
                   "copy /venv/bin/mlxcommctl to /usr/local/bin/.mlxcommctl.new",
                   "run /usr/local/bin/.mlxcommd.new --version",
@@ -62,9 +62,9 @@ TEST(ServicePlanTest, InstallsOnSystemd) {
                   "move /usr/local/bin/.mlxcommd.new to /usr/local/bin/mlxcommd",
                   "move /usr/local/bin/.mlxcommctl.new to /usr/local/bin/mlxcommctl",
                   "write /etc/mlxcommd/mlxcommd.textproto",
-                  "make the folder /etc/systemd/system, unless it is there",
+                  "create the folder /etc/systemd/system if it is missing",
                   "write /etc/systemd/system/mlxcommd.service",
-                  "make the folder /etc/logrotate.d, unless it is there",
+                  "create the folder /etc/logrotate.d if it is missing",
                   "write /etc/logrotate.d/mlxcommd", "run systemctl daemon-reload",
                   "run systemctl enable mlxcommd.service", "run systemctl restart mlxcommd.service",
                   "wait until mlxcommd answers at /var/run/mlxcommd/mlxcommd.sock"));
@@ -105,8 +105,8 @@ TEST(ServicePlanTest, PutsTheOldProgramsBackAndStartsThemAgainWhereTheNewDaemonD
   back.steps = plan.restore;
   EXPECT_THAT(
       Lines(back),
-      ElementsAre("put /usr/local/bin/.mlxcommd.old back as /usr/local/bin/mlxcommd",
-                  "put /usr/local/bin/.mlxcommctl.old back as /usr/local/bin/mlxcommctl",
+      ElementsAre("restore /usr/local/bin/mlxcommd from /usr/local/bin/.mlxcommd.old",
+                  "restore /usr/local/bin/mlxcommctl from /usr/local/bin/.mlxcommctl.old",
                   "write /etc/systemd/system/mlxcommd.service", "run systemctl daemon-reload"));
   EXPECT_EQ(plan.restore.at(2).text, "the old unit");
   back.steps = plan.start_again;
@@ -163,7 +163,7 @@ TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
   facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", ""}};
   EXPECT_THAT(
       PlanInstall(facts, {}).problems,
-      ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is not there")));
+      ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is missing")));
 }
 
 // Why: without the developer tools it was taken for one that loads nothing, and what was put there could not
@@ -245,7 +245,8 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
                   AllOf(HasSubstr("clients_max"), HasSubstr("fix it")), HasSubstr("Read-only")));
   facts = Machine(ServiceManager::kSystemd);
   facts.has_manager = false;
-  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("no systemctl")));
+  EXPECT_THAT(PlanInstall(facts, {}).problems,
+              ElementsAre(HasSubstr("systemctl is not installed")));
   facts = Machine(ServiceManager::kSystemd);
   facts.program = "";
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("--program")));
@@ -257,7 +258,7 @@ TEST(ServicePlanTest, WarnsWhereOthersThanRootMayReplaceThePrograms) {
   facts.folders_of_others = {"/usr/local/bin"};
   EXPECT_THAT(PlanInstall(facts, {}).problems, IsEmpty());
   EXPECT_THAT(PlanInstall(facts, {}).warnings,
-              ElementsAre(AllOf(HasSubstr("/usr/local/bin may be written to by others"),
+              ElementsAre(AllOf(HasSubstr("/usr/local/bin is writable for other users"),
                                 HasSubstr("sudo chmod go-w /usr/local/bin"))));
 }
 
@@ -270,13 +271,13 @@ TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
   EXPECT_THAT(PlanRestart(facts, {}).problems, IsEmpty());
   EXPECT_THAT(
       Lines(PlanRestart(facts, {})),
-      ElementsAre("make the folder /etc/systemd/system/mlxcommd.service.d, unless it is there",
+      ElementsAre("create the folder /etc/systemd/system/mlxcommd.service.d if it is missing",
                   "write /etc/systemd/system/mlxcommd.service.d/timeout.conf",
                   "run systemctl daemon-reload", "run systemctl restart mlxcommd.service",
                   HasSubstr("answers")));
   facts = Machine(ServiceManager::kSystemd);
   facts.socket_answers = true;
-  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("is not the service")));
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("not the service")));
 }
 
 TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
@@ -324,7 +325,7 @@ TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaitsOrWasRefused) {
     ServiceFacts facts = Installed(manager);
     facts.start = 7;
     EXPECT_THAT(PlanRestart(facts, {.cancel = true}).problems,
-                ElementsAre(HasSubstr("no restart waits")));
+                ElementsAre(HasSubstr("no restart is pending")));
     facts.restart_stands = true;
     const ServicePlan plan = PlanRestart(facts, {.cancel = true});
     EXPECT_THAT(plan.problems, IsEmpty());
@@ -333,7 +334,7 @@ TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaitsOrWasRefused) {
         ElementsAre(manager == ServiceManager::kSystemd
                         ? "run systemctl kill --kill-who=main --signal=SIGUSR1 mlxcommd.service"
                         : "run launchctl kill SIGUSR1 system/com.mlxcomm.mlxcommd",
-                    "wait until mlxcommd says that it goes on as it is"));
+                    "wait until mlxcommd confirms that it does not restart"));
     EXPECT_EQ(plan.steps.back().start, 7u);
     facts.socket_answers = false;
     facts.restart_stands = false;
@@ -372,7 +373,7 @@ TEST(ServicePlanTest, PurgesWhatAnEarlierUninstallHasLeft) {
   facts.there = {kServiceKey, kServiceState, kServiceConfigFolder};
   const ServicePlan plan = PlanUninstall(facts, {.purge = true});
   EXPECT_THAT(Lines(plan), ElementsAre("remove /etc/mlxcommd/key", "remove /var/lib/mlxcommd",
-                                       "remove /etc/mlxcommd, if nothing is left in it"));
+                                       "remove /etc/mlxcommd if it is empty"));
   EXPECT_THAT(plan.kept, IsEmpty());
 }
 
@@ -445,11 +446,10 @@ TEST(ServicePlanTest, SaysThatThisUserMayNotReadTheConfiguration) {
   facts.config.reset();
   facts.config_is_hidden = true;
   for (const auto planner : {PlanInstall, PlanRestart})
-    EXPECT_THAT(planner(facts, {.dry_run = true}).problems,
-                Contains(HasSubstr("run it with sudo")));
+    EXPECT_THAT(planner(facts, {.dry_run = true}).problems, Contains(HasSubstr("use sudo")));
   std::string why_not;
   EXPECT_THAT(LogsCommand(facts, 9, false, why_not), IsEmpty());
-  EXPECT_THAT(why_not, HasSubstr("run it with sudo"));
+  EXPECT_THAT(why_not, HasSubstr("use sudo"));
 }
 
 TEST(ServicePlanTest, NamesTheRemedyWhereLaunchdLoadsNothing) {
@@ -506,7 +506,7 @@ TEST(ServicePlanTest, ShowsTheJournalOrTheLogsFile) {
   facts = Machine(ServiceManager::kSystemd);
   facts.was_booted = false;
   EXPECT_THAT(LogsCommand(facts, 9, false, why_not), IsEmpty());
-  EXPECT_THAT(why_not, HasSubstr("no journal"));
+  EXPECT_THAT(why_not, HasSubstr("no log"));
 }
 
 }  // namespace
