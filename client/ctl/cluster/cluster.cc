@@ -1,6 +1,6 @@
-// mlxcommctl cluster: makes the cluster's key, takes over that of another machine, changes it. Only
-// the key goes to standard output, so that it can be piped; all messages go to standard error. The
-// key is never an argument on the command line, which others see.
+// mlxcommctl cluster: creates, joins with and rotates the cluster's key. Only the key goes to standard
+// output, so that it can be piped; messages go to standard error. The key is never an argument, because other
+// users could see it.
 #include <signal.h>
 #include <termios.h>
 #include <unistd.h>
@@ -32,11 +32,11 @@ namespace {
 
 struct ClusterOptions {
   std::string socket_path;
-  std::string key_file;  // Set before a verb runs.
-  std::string name;      // create
-  std::string from;      // join, rotate --take: another key file; empty: asks for it.
-  std::vector<std::string> typed_code;  // Words behind the verb, which are refused.
-  bool json = false;                    // On standard output instead of the bare code.
+  std::string key_file;                 // Set before the verb runs.
+  std::string name;                     // create
+  std::string from;                     // join, rotate --take: another key file; empty: prompt.
+  std::vector<std::string> typed_code;  // Arguments after the verb, which are refused.
+  bool json = false;                    // Instead of the bare code.
   bool id_only = false;                 // key show
   bool take = false;                    // key rotate
   bool finish = false;
@@ -45,11 +45,11 @@ struct ClusterOptions {
 
 constexpr auto kReloadTime = std::chrono::seconds(5);
 
-void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+void Print(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
 int FailWith(const std::string& why) { return ctl::Fail(kExitFailed, why); }
 int FailWith(const absl::Status& status) { return FailWith(std::string(status.message())); }
 
-// Where --socket or MLXCOMM_SOCKET names a daemon, the key is the one that this daemon uses.
+// With --socket or MLXCOMM_SOCKET, this is the key file of that daemon.
 std::string KeyFileOf(const ClusterOptions& options) {
   if (!options.key_file.empty()) return options.key_file;
   if (queue::SocketCandidates(options.socket_path).size() == 1) {
@@ -65,8 +65,7 @@ std::string NameOf(const ClusterKeys& keys) {
 
 std::string CodeOf(const ClusterKeys& keys) { return WriteKeyCode({keys.cluster, keys.current}); }
 
-// Typed characters stay hidden while it exists. A signal that ends the program, such as Ctrl-C,
-// switches the echo on again.
+// Hides typed characters during its lifetime. Signals that end the program, such as Ctrl-C, restore the echo.
 class EchoOff {
  public:
   EchoOff() : on_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -80,14 +79,14 @@ class EchoOff {
     if (!on_) return;
     ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
     for (const int signal : kEnding) std::signal(signal, SIG_DFL);
-    Say("");
+    Print("");
   }
   EchoOff(const EchoOff&) = delete;
   EchoOff& operator=(const EchoOff&) = delete;
 
  private:
   static constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  // Only calls that are allowed in a signal handler.
+  // Async-signal-safe.
   static void ShowAndEnd(int signal) {
     ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
     std::signal(signal, SIG_DFL);
@@ -97,8 +96,8 @@ class EchoOff {
   bool on_;
 };
 
-// From --from, a prompt, or standard input.
-absl::StatusOr<NamedKey> AskForKey(const ClusterOptions& options) {
+// Reads the key from --from, a prompt, or standard input.
+absl::StatusOr<NamedKey> ReadKey(const ClusterOptions& options) {
   if (!options.from.empty()) {
     const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(options.from);
     if (keys.ok()) return NamedKey{keys->cluster, keys->current};
@@ -107,7 +106,7 @@ absl::StatusOr<NamedKey> AskForKey(const ClusterOptions& options) {
   std::string code;
   if (::isatty(STDIN_FILENO) != 0) {
     std::fprintf(stderr,
-                 "The key's code (mlxcommctl cluster key show, on a machine that has it): ");
+                 "Code of the key (from mlxcommctl cluster key show on a machine that has it): ");
     const EchoOff silent;
     std::getline(std::cin, code);
   } else {
@@ -129,48 +128,49 @@ bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
   return std::ranges::equal(status.nodes(0).cluster_keys(), IdsOf(keys));
 }
 
-// A running daemon reads its key file again on SIGHUP; its status shows whether it has. For the
-// daemon that uses the key: no private one, which has no neighbours.
+// The daemon that uses the key; not a private daemon, which has no neighbours.
 std::string SocketOf(const ClusterOptions& options) {
   return queue::SocketCandidates(options.socket_path).front();
 }
 
+// Makes the daemon reread its key file with SIGHUP, and waits until its status shows the keys.
 Reload NotifyDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   const std::string socket = SocketOf(options);
   v1::StatusReply status;
   const Failure failure = FetchStatus(socket, status);
   if (!failure.ok() && failure.code != FailureCode::kUnavailable) {
-    Say("cannot ask mlxcommd to read it: " + failure.message);
+    Print("cannot make mlxcommd read the key: " + failure.message);
     return Reload::kFailed;
   }
   if (!failure.ok() || status.nodes_size() == 0) {
-    Say("no mlxcommd runs here; the next one reads it at its start");
+    Print("mlxcommd is not running here; it reads the key when it starts");
     return Reload::kNoDaemon;
   }
   const auto pid = static_cast<pid_t>(status.nodes(0).pid());
   const std::string command = "kill -HUP " + std::to_string(pid);
   if (::kill(pid, SIGHUP) != 0) {
-    Say("cannot ask mlxcommd to read it (" + std::string(std::strerror(errno)) + "): sudo " +
-        command);
+    Print("cannot make mlxcommd read the key (" + std::string(std::strerror(errno)) +
+          "): run sudo " + command);
     return Reload::kFailed;
   }
   const auto until = std::chrono::steady_clock::now() + kReloadTime;
   for (;;) {
     if (FetchStatus(socket, status).ok() && Accepts(status, keys)) {
-      Say("mlxcommd (pid " + std::to_string(pid) + ") has read it");
+      Print("mlxcommd (pid " + std::to_string(pid) + ") has read the key");
       return Reload::kDone;
     }
     if (std::chrono::steady_clock::now() >= until) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  Say("mlxcommd (pid " + std::to_string(pid) +
-      ") does not use it: its log says why, or its configuration names another key_file, or no "
-      "peers; restart it then");
+  Print("mlxcommd (pid " + std::to_string(pid) +
+        ") does not use the key: see its log. If its configuration names another key_file or no "
+        "peers, "
+        "change that and restart it");
   return Reload::kFailed;
 }
 
-const char* NameOf(Reload reported) {
-  switch (reported) {
+const char* NameOf(Reload result) {
+  switch (result) {
     case Reload::kDone: return "has read it";
     case Reload::kNoDaemon: return "not running";
     case Reload::kFailed: break;
@@ -178,25 +178,24 @@ const char* NameOf(Reload reported) {
   return "has not read it";
 }
 
-// Prints the key's code to standard output, where there is a reason to show it; with --json one
-// object.
-int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
-          std::optional<Reload> reported = std::nullopt) {
+// Prints the key's code if `shows_code`; with --json one object.
+int PrintKey(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
+             std::optional<Reload> reload = std::nullopt) {
   if (!options.json) return WriteOut(shows_code ? CodeOf(keys) + "\n" : "", "key");
   v1::ClusterKeyReport report;
   report.set_cluster(keys.cluster);
   report.set_key_file(options.key_file);
   for (const std::string& id : IdsOf(keys)) report.add_keys(id);
   if (shows_code) report.set_code(CodeOf(keys));
-  if (reported.has_value()) report.set_daemon(NameOf(*reported));
+  if (reload.has_value()) report.set_daemon(NameOf(*reload));
   return WriteOut(JsonOf(std::move(report)), "key");
 }
 
-// The same after the daemon was asked to read the key; failing to reach a running one is a failure.
+// The same after NotifyDaemon, whose failure is a failure of the verb.
 int PrintOutcome(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
-                 Reload reported) {
-  const int failed = Print(options, keys, shows_code, reported);
-  return failed == 0 && reported == Reload::kFailed ? kExitFailed : failed;
+                 Reload reload) {
+  const int failed = PrintKey(options, keys, shows_code, reload);
+  return failed == 0 && reload == Reload::kFailed ? kExitFailed : failed;
 }
 
 int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
@@ -204,8 +203,8 @@ int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
   return written.ok() ? 0 : FailWith(written);
 }
 
-// No node may be left with only the old key.
-std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
+// Returns the nodes that do not accept the key.
+std::string NodesWithout(const v1::StatusReply& status, const std::string& id) {
   std::string lacking;
   for (const v1::NodeStatus& node : status.nodes()) {
     const auto& ids = node.cluster_keys();
@@ -217,24 +216,24 @@ std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
 
 int FinishRotation(const ClusterOptions& options, const std::string& path, ClusterKeys keys) {
   if (!keys.previous.has_value()) {
-    Say("there is no previous key in " + path + ": nothing is to be finished");
-    return Print(options, keys, /*shows_code=*/false);
+    Print("no rotation is in progress: " + path + " has no previous key");
+    return PrintKey(options, keys, /*shows_code=*/false);
   }
   if (!options.force) {
     v1::StatusReply status;
     if (const Failure failure = FetchStatus(SocketOf(options), status); !failure.ok()) {
-      return FailWith("whether all nodes have the new key is not known: " + failure.message +
-                      ". Start mlxcommd first; or --force");
+      return FailWith("cannot check that all nodes have the new key: " + failure.message +
+                      ". Start mlxcommd first, or use --force");
     }
-    const std::string lacking = WhoLacks(status, keys.current.IdText());
+    const std::string lacking = NodesWithout(status, keys.current.IdText());
     if (!lacking.empty()) {
-      return FailWith("without the new key would be: " + lacking +
-                      ". There first: mlxcommctl cluster key rotate --take; or --force");
+      return FailWith("these nodes lack the new key: " + lacking +
+                      ". Run mlxcommctl cluster key rotate --take there first, or use --force");
     }
   }
   keys.previous.reset();
   if (const int failed = Write(path, keys, KeyFileMode::kReplace); failed != 0) return failed;
-  Say("only the key " + keys.current.IdText() + " is accepted from now on");
+  Print("from now on only the key " + keys.current.IdText() + " is accepted");
   return PrintOutcome(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 
@@ -246,22 +245,23 @@ int RunClusterCreate(const ClusterOptions& options) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, options.name};
   const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
   if (absl::IsAlreadyExists(written)) {
-    return FailWith(
-        std::string(written.message()) +
-        ", which stays as it is: this machine belongs to a cluster already. Show it with: "
-        "mlxcommctl cluster key show; change it with: mlxcommctl cluster key rotate");
+    return FailWith(std::string(written.message()) +
+                    ": this machine already belongs to a cluster. Show its key with mlxcommctl "
+                    "cluster key show, "
+                    "or change it with mlxcommctl cluster key rotate");
   }
   if (!written.ok()) return FailWith(written);
-  Say("made the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  Say("on each other machine: mlxcommctl cluster join, and when it asks, this code. Who has it "
-      "can join, so show it to nobody else.");
-  Say("then start mlxcommd, or restart it, on all of them");
-  return Print(options, keys, /*shows_code=*/true);
+  Print("created the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
+  Print(
+      "on each other machine, run mlxcommctl cluster join and enter this code. Keep it secret, "
+      "because everyone who has it can join.");
+  Print("then start or restart mlxcommd on all machines");
+  return PrintKey(options, keys, /*shows_code=*/true);
 }
 
 int RunClusterJoin(const ClusterOptions& options) {
   const std::string& path = options.key_file;
-  const absl::StatusOr<NamedKey> key = AskForKey(options);
+  const absl::StatusOr<NamedKey> key = ReadKey(options);
   if (!key.ok()) return FailWith(key.status());
   const ClusterKeys keys{key->key, std::nullopt, key->cluster};
   const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
@@ -269,27 +269,27 @@ int RunClusterJoin(const ClusterOptions& options) {
     const absl::StatusOr<ClusterKeys> there = ReadKeyFile(path);
     if (!there.ok()) return FailWith(there.status());
     if (!(there->current == keys.current)) {
-      return FailWith("there is another key in " + path + " (id " + there->current.IdText() +
-                      "), which stays as it is. If the cluster's key is being changed: mlxcommctl "
-                      "cluster key rotate --take. To leave that cluster: rm " +
+      return FailWith(path + " has another key (id " + there->current.IdText() +
+                      "). If the cluster's key is being rotated, run mlxcommctl cluster key rotate "
+                      "--take. To leave that cluster, run rm " +
                       path);
     }
-    Say("this machine has that key already: " + path);
+    Print("this machine already has that key: " + path);
     return PrintOutcome(options, *there, /*shows_code=*/false, NotifyDaemon(options, *there));
   }
   if (!written.ok()) return FailWith(written);
-  Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  // A daemon that ran without a key has to be restarted: no mistake.
-  return Print(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
+  Print("stored the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
+  // Not PrintOutcome: a daemon that ran without a key must be restarted, which is not a failure.
+  return PrintKey(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 
 int RunClusterKeyShow(const ClusterOptions& options) {
   const std::string& path = options.key_file;
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) return FailWith(keys.status());
-  Say("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
-      (keys->previous.has_value() ? "; still accepted: " + keys->previous->IdText() : "") + ")");
-  return Print(options, *keys, /*shows_code=*/!options.id_only);
+  Print("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
+        (keys->previous.has_value() ? "; still accepted: " + keys->previous->IdText() : "") + ")");
+  return PrintKey(options, *keys, /*shows_code=*/!options.id_only);
 }
 
 int RunClusterKeyRotate(const ClusterOptions& options) {
@@ -299,10 +299,10 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   if (options.finish) return FinishRotation(options, path, *std::move(keys));
   ClusterKey next = keys->current;
   if (options.take) {
-    const absl::StatusOr<NamedKey> key = AskForKey(options);
+    const absl::StatusOr<NamedKey> key = ReadKey(options);
     if (!key.ok()) return FailWith(key.status());
     if (key->key == keys->current) {
-      Say("this machine has that key already: " + path);
+      Print("this machine already has that key: " + path);
       return PrintOutcome(options, *keys, /*shows_code=*/false, NotifyDaemon(options, *keys));
     }
     next = key->key;
@@ -310,19 +310,21 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
     next = ClusterKey::MakeRandom();
   }
   if (keys->previous.has_value()) {
-    return FailWith("the key is being changed already, from " + keys->previous->IdText() + " to " +
-                    keys->current.IdText() + ": mlxcommctl cluster key rotate --finish first");
+    return FailWith("a rotation from " + keys->previous->IdText() + " to " +
+                    keys->current.IdText() +
+                    " is in progress: run mlxcommctl cluster key rotate --finish first");
   }
   const ClusterKeys changed{next, keys->current, keys->cluster};
   if (const int failed = Write(path, changed, KeyFileMode::kReplace); failed != 0) return failed;
-  Say("the key is now " + changed.current.IdText() + "; " + changed.previous->IdText() +
-      " is still accepted");
-  const Reload reported = NotifyDaemon(options, changed);
+  Print("the key is now " + changed.current.IdText() + "; " + changed.previous->IdText() +
+        " is still accepted");
+  const Reload reload = NotifyDaemon(options, changed);
   if (!options.take) {
-    Say("on each other machine: mlxcommctl cluster key rotate --take, and this code; when all have "
-        "it, on each: mlxcommctl cluster key rotate --finish");
+    Print(
+        "on each other machine, run mlxcommctl cluster key rotate --take and enter this code; then "
+        "run mlxcommctl cluster key rotate --finish on all machines");
   }
-  return PrintOutcome(options, changed, /*shows_code=*/!options.take, reported);
+  return PrintOutcome(options, changed, /*shows_code=*/!options.take, reload);
 }
 
 Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const ClusterOptions&)) {
@@ -330,9 +332,10 @@ Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const Cl
     if (!made->typed_code.empty()) {
       return Fail(
           kExitUsage,
-          "the code is not an argument, because others would see it in the list of processes: "
-          "leave it out and type it when asked, or pipe it (mlxcommctl cluster key show | "
-          "ssh HOST mlxcommctl cluster join). Remove it from your shell's history");
+          "do not pass the code as an argument, because other users could see it in the process "
+          "list: "
+          "enter it at the prompt, or pipe it (mlxcommctl cluster key show | ssh HOST mlxcommctl "
+          "cluster join). Remove it from your shell's history");
     }
     made->key_file = KeyFileOf(*made);
     return run(*made);
@@ -346,7 +349,7 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
                   "Key file of this machine (the daemon's, else mlxcommd's default)")
       ->type_name("FILE");
   AddSocket(verb, made->socket_path);
-  // People who have the code at hand type it behind the verb.
+  // Accepted only to refuse it with an explanation.
   verb.add_option("code", made->typed_code)->group("");
   return made;
 }
@@ -357,8 +360,8 @@ Run AddClusterCreate(CLI::App& create, const Invocation&) {
   const auto made = AddKeyOptions(create);
   create.add_option("--name", made->name, "Name of the cluster")->type_name("NAME");
   create.footer(
-      R"(The key goes into the key file, which only its owner can read (/etc/mlxcommd/key for root,
-else ~/.config/mlxcommd/key), and as a code to standard output. An existing file is kept.)");
+      R"(Writes the key to the key file, which only its owner can read (/etc/mlxcommd/key for root,
+else ~/.config/mlxcommd/key), and prints it as a code. Never replaces an existing file.)");
   return WithKeyFile(made, RunClusterCreate);
 }
 
@@ -367,9 +370,9 @@ Run AddClusterJoin(CLI::App& join, const Invocation&) {
   join.add_option("--from", made->from, "Read the key from this file instead of asking")
       ->type_name("FILE");
   join.footer(
-      R"(The code may come from a pipe; the 64 hexadecimal digits of a key do as well. The
-cluster's name comes with it, unless the configuration has one. Start mlxcommd, or restart
-it, afterwards.)");
+      R"(Prompts for the code, or reads it from a pipe; the 64 hexadecimal digits of a key are
+accepted, too. The code includes the cluster's name; a name in the configuration overrides
+it. Start or restart mlxcommd afterwards.)");
   return WithKeyFile(made, RunClusterJoin);
 }
 
@@ -383,7 +386,7 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
   const auto made = AddKeyOptions(rotate);
   ClusterOptions& options = *made;
   CLI::Option* const take = rotate.add_flag(
-      "--take", options.take, "Take the new key: asks for the code that rotate printed");
+      "--take", options.take, "Take the new key; prompts for the code that rotate printed");
   rotate.add_option("--from", options.from, "Read the key from this file instead of asking")
       ->type_name("FILE")
       ->needs(take);
@@ -392,10 +395,10 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
   rotate.add_flag("--force", options.force, "Finish even if a node lacks the new key")
       ->needs(finish);
   rotate.footer(
-      R"(First rotate on one machine, which makes a new key and prints its code; then --take on
-each other machine; then --finish on each, which is refused as long as a node of the
-cluster lacks the new key. Connections stay up. After --finish a node that has only the
-old key is out within 5 s.)");
+      R"(Run it first without options on one machine: it makes a new key and prints its code. Then
+run --take on each other machine, then --finish on each, which fails while a node of the
+cluster lacks the new key. Connections stay up. After --finish, a node that has only the
+old key is disconnected within 5 s.)");
   return WithKeyFile(made, RunClusterKeyRotate);
 }
 

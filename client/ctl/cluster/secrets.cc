@@ -24,8 +24,8 @@ bool IsBase64(char c) {
 }
 bool IsBetween(char c) { return c == ':' || c == ' ' || c == '-'; }
 
-// The end of a key that begins at `at`: 64 digits, perhaps with one separator after every second;
-// 0: there is none. Where more digits follow, it is something longer, which is removed as a whole.
+// Returns the end of a key at `at`, or 0: 64 or more digits, optionally with a separator after each second
+// one.
 std::size_t EndOfHexKey(const std::string& text, std::size_t at) {
   std::size_t digits = 0;
   std::size_t end = at;
@@ -48,8 +48,7 @@ std::size_t EndOfBase64Key(const std::string& text, std::size_t at) {
   return end - at == kDigits && end < text.size() && text[end] == '=' ? end + 1 : 0;
 }
 
-// The end of `code` if it stands at `at`, in either case and with hyphens or blanks anywhere in it;
-// 0: it does not.
+// Returns the end of `code` at `at`, in either case and with hyphens or blanks anywhere, or 0.
 std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string& code) {
   for (const char expected : code) {
     while (at < text.size() && (text[at] == '-' || text[at] == ' ')) ++at;
@@ -59,8 +58,7 @@ std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string
   return at;
 }
 
-// The same for anything in the form of a code: 14 groups of 4, with the same hyphen or blank
-// between all.
+// The same for any text that looks like a code: 14 groups of 4, all separated by hyphens or all by blanks.
 std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   constexpr std::size_t kGroups = 14;
   constexpr std::size_t kGroupCharacters = 4;
@@ -68,7 +66,7 @@ std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   if (text.size() - at < kLength) return 0;
   const char between = text[at + kGroupCharacters];
   if (between != '-' && between != ' ') return 0;
-  bool digits = false;  // Fourteen words of four letters are no code.
+  bool digits = false;  // Fourteen words of four letters are not a code.
   for (std::size_t i = 0; i < kLength; ++i) {
     const auto c = static_cast<unsigned char>(text[at + i]);
     const bool in_group = i % (kGroupCharacters + 1) != kGroupCharacters;
@@ -79,7 +77,7 @@ std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   return digits && (end == text.size() || !IsBase64(text[end])) ? end : 0;
 }
 
-// The characters of a key's code that depend only on the key: the rest depends on its name as well.
+// Returns the part of a key's code that depends only on the key, not on the cluster's name.
 std::string CodeOf(const std::string& key) {
   constexpr std::size_t kBitsOfCharacter = 5;
   ClusterKey::Bytes bytes{};
@@ -90,7 +88,7 @@ std::string CodeOf(const std::string& key) {
   return code.substr(0, bytes.size() * 8 / kBitsOfCharacter);
 }
 
-// Also removes what is attached to it: the rest, with the checksum.
+// Also removes the rest of the code, up to the next blank.
 std::string WithoutCode(const std::string& text, const std::string& code) {
   if (code.empty()) return text;
   std::string out;
@@ -109,7 +107,7 @@ std::string WithoutCode(const std::string& text, const std::string& code) {
 
 std::string WithoutForms(const std::string& text) {
   std::string out;
-  bool inside = false;  // Of a word, where nothing begins.
+  bool inside = false;  // Inside a word, where no key can begin.
   for (std::size_t at = 0; at < text.size();) {
     if (!inside) {
       std::size_t end = IsHex(text[at]) ? EndOfHexKey(text, at) : 0;
@@ -141,7 +139,7 @@ std::vector<std::string> KeysIn(const std::string& key_file_text) {
 
 std::string WithoutSecrets(std::string text, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (key.size() < 8) continue;  // An empty key would be everywhere.
+    if (key.size() < 8) continue;  // An empty key matches everywhere.
     const std::string hex = absl::BytesToHexString(key);
     std::string base64 = absl::Base64Escape(key);
     std::string web = absl::WebSafeBase64Escape(key);

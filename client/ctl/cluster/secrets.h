@@ -1,10 +1,7 @@
-// Removes from a text everything that may be a key, before other people get it.
-//
-// Known keys are removed in every form in which people and programs write them: bytes, hexadecimal
-// in either case, also with colons or blanks between, base64 of both alphabets, the code of
-// `cluster key show`. Anything else that has the form of a key (64 hexadecimal digits; 43
-// characters of base64 and a "="; 14 groups of a code) is removed as well, because the user who
-// makes a report may not be able to read the key file.
+// Removes keys from a text that other people will read. Known keys are removed in every form: bytes,
+// hexadecimal with or without separators, base64 of both alphabets, the code of `cluster key show`. Any other
+// text that looks like a key is removed, too, because the user who makes a report may not be able to read the
+// key file.
 #pragma once
 
 #include <string>
@@ -12,8 +9,7 @@
 
 namespace mlxcomm::ctl {
 
-// The bytes of the keys in a key file's text (proto/key/key_file.h): two while the key is being
-// changed.
+// Returns the bytes of the keys in a key file's text (proto/key/key_file.h): two during a rotation.
 std::vector<std::string> KeysIn(const std::string& key_file_text);
 std::string WithoutSecrets(std::string text, const std::vector<std::string>& keys);
 

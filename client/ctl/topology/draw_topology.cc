@@ -19,13 +19,14 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr double kLetter = 0.1;         // Inches, as all lengths here, of a node's text at most.
-constexpr double kLine = 0.25;          // The height of a line of text.
-constexpr double kGap = 0.2;            // Between a node and the label nearest to it.
-constexpr double kApartLeast = 4.2;     // Between neighbours.
-constexpr int kLabelledCablesMax = 16;  // Of more, only those in the ring and those that are down.
+constexpr double kLetter = 0.1;      // Width of a letter; lengths are in inches.
+constexpr double kLine = 0.25;       // The height of a line of text.
+constexpr double kGap = 0.2;         // Between a node and the label nearest to it.
+constexpr double kApartLeast = 4.2;  // Minimum between neighbours.
+constexpr int kLabelledCablesMax =
+    16;  // With more cables, only those of the ring and broken ones have labels.
 
-// A long name would push everything else out of the picture. Names differ at their ends.
+// Shortens a long name, but keeps its end, where names differ.
 std::string Short(const std::string& text) {
   constexpr std::size_t kMost = 24, kBegin = 8;
   std::string shown = Shown(text);
@@ -38,7 +39,7 @@ std::string Short(const std::string& text) {
 }
 
 using Point = std::complex<double>;
-// From a box's middle to its border, for a text of one line or two.
+// The distance from a box's centre to its border, for one or two lines of text.
 double Reach(const std::string& text, Point along) {
   const std::size_t first = std::min(text.find('\n'), text.size());
   const std::size_t widest = std::max(first, text.size() - first);
@@ -76,7 +77,7 @@ class Picture {
       out += DrawNode(*order[i], i, order.size(), apart);
     for (std::uint32_t i = 1; i <= switches_; ++i) {
       const double aside =
-          i - 1 - (switches_ - 1) / 2.0;  // Not in a row, where lines would pass one.
+          i - 1 - (switches_ - 1) / 2.0;  // Not in a row, so that no line crosses a switch.
       const Point at{aside * 1.8, order.size() <= 2 ? 1.4 : aside * 0.9};
       texts_[Switch(i)] = Switch(i);
       places_[Switch(i)] = at;
@@ -109,7 +110,7 @@ class Picture {
     return title;
   }
 
-  // Between neighbours: room for the longest texts of a line.
+  // The distance between neighbours, enough for the longest texts.
   double Apart() const {
     std::size_t letters = 0;
     for (const v1::TopologyNode& node : topology_.nodes())
@@ -121,7 +122,7 @@ class Picture {
     return std::max(kApartLeast, (3 * static_cast<double>(letters) + 14) * kLetter);
   }
 
-  // By name alone, so that a node stays in its place whatever becomes of cables and ring.
+  // Sorted by name, so that nodes do not move when cables change.
   std::vector<const v1::TopologyNode*> Order() const {
     std::vector<const v1::TopologyNode*> order;
     for (const v1::TopologyNode& node : topology_.nodes()) order.push_back(&node);
@@ -131,7 +132,7 @@ class Picture {
     return order;
   }
 
-  // On a circle, the first at the top; two of them beside each other.
+  // On a circle, the first at the top; two nodes side by side.
   std::string DrawNode(const v1::TopologyNode& node, std::size_t number, std::size_t count,
                        double apart) {
     const double turns = static_cast<double>(number) / static_cast<double>(count);
@@ -157,17 +158,17 @@ class Picture {
   std::string Look(const v1::TopologyCable& cable, bool in_ring) const {
     const bool up = cable.state() == v1::RailState::up;
     const std::string rails = RailsOn(cable);
-    const std::string reported =
+    const std::string tooltip =
         NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
         cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " +
         WordOf(cable.state()) + ", " + (up ? CableFigures(cable) : cable.detail()) +
         (rails.empty() ? "" : "; " + rails);
-    return "tooltip=" + DotString(reported) + (in_ring ? ", penwidth=3" : "") +
+    return "tooltip=" + DotString(tooltip) + (in_ring ? ", penwidth=3" : "") +
            (up ? "" : ", color=\"#c62828\", style=dashed");
   }
 
-  // Through its labels, which are nodes for Graphviz and so interrupt it: the interfaces at its ends, the
-  // figures in the middle. Several lines between the same two lie beside each other.
+  // Draws a line through its labels, which are nodes for Graphviz: the interfaces at its ends, the figures in
+  // the middle. Parallel lines are drawn side by side.
   std::string DrawLine(const std::string& from, const std::string& to, bool up,
                        const std::string& look, const std::array<std::string, 3>& labels) {
     if (!places_.contains(from) || !places_.contains(to) || from == to) return {};
@@ -180,7 +181,7 @@ class Picture {
     const int count = cables_of_.contains(pair) ? cables_of_[pair] : 1;
     const Point beside = aside * (apart * (drawn_[pair]++ - (count - 1) / 2.0));
     const bool turned = pair.first != from;
-    // Lines through the middle of the picture have their figures at different places.
+    // Labels of lines through the centre are spread out.
     constexpr double kParts[] = {0.5, 0.72, 0.28, 0.61, 0.39};
     double part = kParts[0];
     if (places_.size() > 2 && std::abs(begin + end) < 0.1)
@@ -218,8 +219,7 @@ class Picture {
           labelled ? std::array{Short(cable.from_interface()), figures, Short(cable.to_interface())}
                    : std::array<std::string, 3>{});
     }
-    // One line from each port to its switch; the figures of two neighbours in the ring stand on a
-    // line of their own between them.
+    // One line from each port to its switch; a separate line between ring neighbours has the figures.
     std::string out;
     if (in_ring)
       out += DrawLine(from, to, up, "color=\"#b9d2f7\", " + Look(cable, true), {"", figures, ""});
@@ -236,13 +236,13 @@ class Picture {
   static std::string Switch(std::uint32_t number) { return "switch " + std::to_string(number); }
 
   const v1::TopologyReply& topology_;
-  std::set<NodePair> ring_;  // Neighbours in it.
+  std::set<NodePair> ring_;  // Pairs of neighbours.
   std::set<std::pair<std::string, std::string>> ports_;
   std::uint32_t switches_ = 0;
-  std::map<std::string, Point> places_;  // Of nodes and switches.
+  std::map<std::string, Point> places_;  // Nodes and switches.
   std::map<std::string, std::string> texts_;
   std::map<NodePair, int> cables_of_;
-  std::map<NodePair, int> drawn_;  // Of them.
+  std::map<NodePair, int> drawn_;
   std::size_t through_middle_ = 0;
   int labels_ = 0;
 };

@@ -1,6 +1,5 @@
-// A TopologyReply as a picture for Graphviz: nodes on a circle, in places that depend on their names
-// alone, every cable a line of its own with its figures and interfaces; cables of the ring are thick,
-// those that are down dashed and red.
+// Draws a TopologyReply for Graphviz: nodes on a circle, sorted by name; a line with figures and interfaces
+// for each cable, thick in the ring, dashed and red if it is down.
 #pragma once
 
 #include <complex>
@@ -10,9 +9,9 @@
 
 namespace mlxcomm::ctl {
 
-// A quoted string; a line break in `text` stays one.
+// Quotes a string and keeps its line breaks.
 std::string DotString(const std::string& text);
-// That attribute of a node.
+// The position attribute of a node.
 std::string DotAt(std::complex<double> place);
 
 std::string DrawTopology(const v1::TopologyReply& topology);

@@ -30,7 +30,7 @@ struct Line {
   const v1::TopologyCable* cable = nullptr;
 };
 
-// Cables have their nodes' ids, which mean nothing to a reader: here they become names.
+// Returns the cables sorted, with names instead of node ids.
 std::vector<Line> LinesOf(const v1::TopologyReply& topology) {
   using End = std::pair<std::string, std::string>;
   std::vector<std::pair<std::pair<End, End>, const v1::TopologyCable*>> cables;

@@ -26,7 +26,7 @@ struct TopologyOptions {
   TopologyForm form = TopologyForm::kText;
 };
 
-// draw_topology.cc's colours are for light pages; these are the same for dark ones.
+// Replaces draw_topology.cc's colours on dark pages.
 constexpr char kDark[] = R"svg(<style>@media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
   [fill="white"] { fill: #0d1117 } [stroke="black"] { stroke: #8b98a5 }
@@ -38,14 +38,14 @@ constexpr char kDark[] = R"svg(<style>@media (prefers-color-scheme: dark) {
 }</style>
 )svg";
 
-// By Graphviz's dot. NOT_FOUND: it is not installed; the message says how to install it.
+// Runs Graphviz's dot. NOT_FOUND: it is not installed.
 absl::StatusOr<std::string> SvgOf(const std::string& dot) {
-  const char* const place = std::getenv("TMPDIR");
+  const char* const folder = std::getenv("TMPDIR");
   std::string path =
-      absl::StrCat(place != nullptr && *place != '\0' ? place : "/tmp", "/mlxcomm.XXXXXX");
+      absl::StrCat(folder != nullptr && *folder != '\0' ? folder : "/tmp", "/mlxcomm.XXXXXX");
   const int file = ::mkstemp(path.data());
   if (file < 0)
-    return absl::UnavailableError(absl::StrCat("cannot make ", path, ": ", std::strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
   const bool written = ::write(file, dot.data(), dot.size()) == static_cast<ssize_t>(dot.size());
   ::close(file);
   auto drawn = written ? RunProgram({"dot", "-Tsvg", path}, {.timeout_ns = 30'000'000'000})
@@ -53,17 +53,17 @@ absl::StatusOr<std::string> SvgOf(const std::string& dot) {
   ::unlink(path.c_str());
   if (absl::IsNotFound(drawn.status())) {
     return absl::NotFoundError(
-        "--svg needs Graphviz: brew install graphviz (Debian: apt install graphviz), or take --dot "
-        "and draw it "
-        "elsewhere");
+        "--svg needs Graphviz: install it with brew install graphviz (Debian: apt install "
+        "graphviz), or draw the output of --dot elsewhere");
   }
   if (!drawn.ok()) return drawn.status();
   if (drawn->exit_code != 0)
     return absl::InternalError(absl::StrCat("Graphviz's dot ended ", HowEnded(drawn->exit_code),
-                                            "; --dot shows what it was given"));
+                                            "; --dot prints its input"));
   if (drawn->text.find("</svg>") == std::string::npos) {
     return absl::ResourceExhaustedError(
-        "the picture is larger than mlxcommctl takes: draw what --dot prints with dot -Tsvg");
+        "the picture is too large for mlxcommctl: draw it with mlxcommctl topology --dot | dot "
+        "-Tsvg");
   }
   const std::size_t begin = drawn->text.find("<g id=\"graph0\"");
   if (begin != std::string::npos) drawn->text.insert(begin, kDark);
@@ -107,9 +107,9 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
   topology.footer(
-      R"(A pair, a ring, a line, a mesh or a switch. A cable shows the most that it has carried in
-its slower direction, and its last heartbeat's round trip. In a picture the cables of the
-ring are thick, and one that is down is dashed and red; of more than 16 cables only those
+      R"(Recognizes a pair, a ring, a line, a mesh or a switch. A cable shows its best rate in the
+slower direction, and the round trip of its last heartbeat. In a picture the ring's cables
+are thick, and cables that are down are dashed and red; with more than 16 cables only these
 have figures.)");
   return [options] { return RunTopology(*options); };
 }
