@@ -1,8 +1,8 @@
-// mlxcomm-bench: one rank of `mlxcommctl bench`, which starts it. It measures as nccl-tests does: for each
-// size a few operations that do not count, then some that are timed together, then one whose result is
-// checked. Rank 0 gets all ranks' times and the number of wrong elements.
+// mlxcomm-bench: one rank of `mlxcommctl bench`. Like nccl-tests, it runs for each size some warm-up
+// operations, some that are timed together, and one whose result is checked. Rank 0 collects all ranks' times
+// and numbers of wrong elements.
 //
-// Before each size rank 0 writes "ready" and waits until it has read a line; after it, it writes
+// Before each size rank 0 writes "ready" and waits for a line; after it, it writes
 //   COUNT OPERATIONS MEAN_NS FASTEST_NS SLOWEST_NS WRONG
 #include <algorithm>
 #include <chrono>
@@ -20,33 +20,33 @@ namespace mlxcomm::bench {
 namespace {
 
 struct MeasureOptions {
-  std::string socket_path;  // Empty: found as by every client.
+  std::string socket_path;  // Empty: the default.
   std::string job;
   Measured measured;
   std::vector<std::uint64_t> counts;
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 5;
   bool check = true;
-  bool in_place = false;  // The result replaces the input; where it MayBeInPlace.
+  bool in_place = false;  // Only if the operation MayBeInPlace.
 };
 
 struct Outcome {
   std::uint64_t count = 0;
-  std::uint64_t operations = 0;  // All, including warm-up and check.
-  double mean_ns = 0;            // One operation's, over ranks and iterations.
-  double fastest_ns = 0;         // The mean of the fastest rank.
+  std::uint64_t operations = 0;  // Including warm-up and check.
+  double mean_ns = 0;            // Of one operation, over ranks and iterations.
+  double fastest_ns = 0;         // Mean of the fastest rank.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.
 };
 
-bool Go() {
+bool AwaitLine() {
   std::puts("ready");
   std::fflush(stdout);
   std::string line;
   return static_cast<bool>(std::getline(std::cin, line));
 }
 
-void Done(const Outcome& outcome) {
+void Print(const Outcome& outcome) {
   std::printf("%llu %llu %.1f %.1f %.1f %llu\n", static_cast<unsigned long long>(outcome.count),
               static_cast<unsigned long long>(outcome.operations), outcome.mean_ns,
               outcome.fastest_ns, outcome.slowest_ns,
@@ -54,7 +54,7 @@ void Done(const Outcome& outcome) {
   std::fflush(stdout);
 }
 
-constexpr std::size_t kReported = 2;  // What each rank reports: its mean time, elements wrong.
+constexpr std::size_t kShared = 2;  // Each rank shares its mean time and number of wrong elements.
 
 class Rank {
  public:
@@ -65,10 +65,10 @@ class Rank {
         type_(static_cast<mlxcomm_data_type>(measured_.type)),
         input_(connection, std::max(BytesMost(InputElements),
                                     options.in_place ? BytesMost(OutputElements) : 0)),
-        apart_(connection, options.in_place ? 1 : BytesMost(OutputElements)),
-        output_(options.in_place ? input_.data() : apart_.data()),
-        reported_(connection, kReported * sizeof(double)),
-        heard_(connection, kReported * sizeof(double) * measured_.size) {}
+        separate_(connection, options.in_place ? 1 : BytesMost(OutputElements)),
+        output_(options.in_place ? input_.data() : separate_.data()),
+        own_(connection, kShared * sizeof(double)),
+        all_(connection, kShared * sizeof(double) * measured_.size) {}
 
   Outcome MeasureSize(std::uint64_t count) {
     FillInput(measured_, count, input_.data());
@@ -108,7 +108,7 @@ class Rank {
     receive.Wait();
   }
 
-  // Else remains of earlier operations could pass for a result, or in place for an input.
+  // Overwrites old results, and in place the input, before the checked operation.
   std::uint64_t Check(std::uint64_t count) {
     const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
     std::fill_n(static_cast<std::uint8_t*>(output_), bytes, std::uint8_t{0xa5});
@@ -118,9 +118,9 @@ class Rank {
   }
 
   Outcome Share(std::uint64_t count, double mean_ns, std::uint64_t wrong) {
-    reported_.as<double>()[0] = mean_ns;
-    reported_.as<double>()[1] = static_cast<double>(wrong);
-    group_.AllGather(reported_.data(), heard_.data(), kReported, MLXCOMM_FLOAT64);
+    own_.as<double>()[0] = mean_ns;
+    own_.as<double>()[1] = static_cast<double>(wrong);
+    group_.AllGather(own_.data(), all_.data(), kShared, MLXCOMM_FLOAT64);
     Outcome outcome{.count = count,
                     .operations = std::uint64_t{options_.warm_up} + options_.iterations +
                                   (options_.check ? 1 : 0),
@@ -129,11 +129,11 @@ class Rank {
                     .slowest_ns = mean_ns,
                     .wrong = 0};
     for (std::uint32_t rank = 0; rank < measured_.size; ++rank) {
-      const double* const of = heard_.as<double>() + kReported * rank;
-      outcome.mean_ns += of[0] / measured_.size;
-      outcome.fastest_ns = std::min(outcome.fastest_ns, of[0]);
-      outcome.slowest_ns = std::max(outcome.slowest_ns, of[0]);
-      outcome.wrong += static_cast<std::uint64_t>(of[1]);
+      const double* const shared = all_.as<double>() + kShared * rank;
+      outcome.mean_ns += shared[0] / measured_.size;
+      outcome.fastest_ns = std::min(outcome.fastest_ns, shared[0]);
+      outcome.slowest_ns = std::max(outcome.slowest_ns, shared[0]);
+      outcome.wrong += static_cast<std::uint64_t>(shared[1]);
     }
     return outcome;
   }
@@ -143,10 +143,10 @@ class Rank {
   const Measured measured_;
   const mlxcomm_data_type type_;
   Buffer input_;
-  Buffer apart_;  // Separate from the input.
+  Buffer separate_;  // The output, unless in place.
   void* const output_;
-  Buffer reported_;
-  Buffer heard_;
+  Buffer own_;
+  Buffer all_;
 };
 
 // Throws mlxcomm::Error.
@@ -158,9 +158,9 @@ void Measure(const MeasureOptions& options) {
   Group group(connection, options.job, options.measured.rank, options.measured.size);
   Rank rank(connection, group, options);
   for (const std::uint64_t count : options.counts) {
-    if (options.measured.rank == 0 && !Go()) return;
+    if (options.measured.rank == 0 && !AwaitLine()) return;
     const Outcome outcome = rank.MeasureSize(count);
-    if (options.measured.rank == 0) Done(outcome);
+    if (options.measured.rank == 0) Print(outcome);
   }
   group.Barrier();  // No rank leaves while others still need it.
 }
@@ -182,8 +182,8 @@ int main(int argc, char** argv) {
   unsigned type = 1;
   unsigned op = 0;
   CLI::App app{
-      "mlxcomm-bench: one rank of a measurement. mlxcommctl bench starts it; its options are not\n"
-      "for people and change with each release."};
+      "mlxcomm-bench: one rank of mlxcommctl bench, which starts it. Its options are internal and\n"
+      "change with each release."};
   app.option_defaults()->group("");
   app.add_option("--socket", options.socket_path);
   app.add_option("--job", options.job)->required();
@@ -203,7 +203,8 @@ int main(int argc, char** argv) {
   options.measured.op = static_cast<mlxcomm::ReduceOperator>(op);
   if (kind > 255 || type > 255 || op > 255 || !IsValid(options.measured.kind) ||
       !IsValid(options.measured.type)) {
-    std::fprintf(stderr, "mlxcomm-bench: install the same release of it and of mlxcommctl\n");
+    std::fprintf(stderr,
+                 "mlxcomm-bench: install the same release of mlxcomm-bench and mlxcommctl\n");
     return kExitUsage;
   }
   try {

@@ -10,9 +10,9 @@
 namespace mlxcomm::bench {
 namespace {
 
-// Elements of one mix have the same value on a rank.
+// On each rank, all elements of one mix have the same value.
 constexpr std::uint32_t kMixes = 4;
-// Later ones pass 0, so that no sum exceeds what bfloat16 holds exactly.
+// Later ranks pass 0, so that sums remain exact in bfloat16.
 constexpr std::uint32_t kRanksThatDiffer = 64;
 using PerMix = std::array<std::uint32_t, kMixes>;
 
@@ -20,8 +20,8 @@ std::uint32_t Mix(std::uint64_t element) {
   return static_cast<std::uint32_t>((element * 0x9e3779b97f4a7c15ull) >> 62);
 }
 
-// The number that a rank passes, below 8. In a mean the ranks' differences cancel out; in a product
-// all but one rank pass 1, because float16 ends at 65504.
+// The number that a rank passes, below 8. In a mean, the differences between ranks cancel out; in a product,
+// all but one rank pass 1, because float16 is limited to 65504.
 std::uint32_t Passed(const Measured& measured, std::uint32_t rank, std::uint32_t mix) {
   if (measured.type == DataType::kBool) return (mix + rank) % 2;
   if (measured.op == ReduceOperator::kProduct) return rank == mix % measured.size ? 2 + mix : 1;
@@ -49,7 +49,7 @@ std::uint32_t Combined(const Measured& measured, const Sources& sources, std::ui
   return measured.type == DataType::kBool ? std::min(all, 1u) : all;
 }
 
-// Whole numbers are exact in float16 up to 2048 and in bfloat16 up to 256.
+// Integers are exact in float16 up to 2048, and in bfloat16 up to 256.
 std::uint16_t Float16Bits(std::uint32_t number) {
   if (number == 0) return 0;
   const auto exponent = static_cast<std::uint32_t>(std::bit_width(number)) - 1;
@@ -63,7 +63,6 @@ template <typename Element>
 Element Encode(std::uint32_t number) {
   return static_cast<Element>(number);
 }
-// Real and imaginary part differ, except in a product, which would mix them.
 template <>
 std::complex<float> Encode(std::uint32_t number) {
   return {static_cast<float>(number), 0};
@@ -102,7 +101,7 @@ PerMix PassedBy(const Measured& measured, std::uint32_t rank) {
   return numbers;
 }
 
-// `count` elements, the first of which is number `first` of the input that they come from.
+// Checks `count` elements of the output from `at` on, which come from element `first` of an input.
 std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t first,
                            std::uint64_t count, const void* output, std::uint64_t at) {
   return As(type, numbers, [&]<typename Element>(const Elements<Element>& expected) {
@@ -121,7 +120,7 @@ ShapeRequest RequestOf(const Measured& measured, std::uint64_t count) {
           .root = kRoot};
 }
 
-// Empty where a size exceeds the bounds; the operation then refuses it.
+// Returns an empty shape if a size exceeds the limits; the operation then fails.
 OperationShape ShapeAt(const Measured& measured, std::uint64_t count) {
   OperationShape shape;
   return ShapeOf(RequestOf(measured, count), shape) ? shape : OperationShape{};
@@ -133,7 +132,7 @@ std::uint64_t InputElements(const Measured& measured, std::uint64_t count) {
   return ShapeAt(measured, count).input_elements;
 }
 
-// Data sent on as kSend is received, too.
+// kSend also receives.
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count) {
   return IsPointToPoint(measured.kind) ? count : ShapeAt(measured, count).output_elements;
 }

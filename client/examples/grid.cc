@@ -1,5 +1,5 @@
-// Ranks in a grid, as in a model with tensor and expert parallelism: sums along the rows,
-// an exchange of unequal shares along the columns, and going on without a rank that dies.
+// Ranks in a grid, as for tensor and expert parallelism: sums along rows, exchanges unequal shares along
+// columns, and continues without a rank that dies.
 //
 //   mlxcommctl launch -n 4 -- grid [COLUMNS]
 //   mlxcommctl launch -n 4 -- grid 2 --lose-a-rank
@@ -15,7 +15,7 @@
 
 namespace {
 
-// 0, or where the sum along the row is wrong.
+// Returns 0 if the sum along the row is right.
 int SumAlong(mlxcomm::Group& row, mlxcomm::Connection& connection) {
   constexpr std::uint64_t kCount = 1024;
   mlxcomm::Buffer data(connection, kCount * sizeof(float));
@@ -26,7 +26,7 @@ int SumAlong(mlxcomm::Group& row, mlxcomm::Connection& connection) {
   return data.as<float>()[kCount - 1] == expected ? 0 : 1;
 }
 
-// Rank r sends q + 1 tokens to each rank q, that is, receives r + 1 from each.
+// Rank r sends q + 1 tokens to each rank q, and so receives r + 1 from each.
 int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
   std::vector<std::uint64_t> sent(column.size());
   std::iota(sent.begin(), sent.end(), 1);
@@ -38,7 +38,7 @@ int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
   std::fill_n(out.as<std::int32_t>(), sent_count, static_cast<std::int32_t>(column.rank()));
   mlxcomm::Ticket ticket =
       column.AllToAllVAsync(out.data(), in.data(), sent.data(), received.data(), MLXCOMM_INT32);
-  ticket.Wait();  // Work that needs neither buffer could be done before.
+  ticket.Wait();  // Other work could be done meanwhile.
   const auto last = static_cast<std::int32_t>(column.size() - 1);
   return in.as<std::int32_t>()[received_count - 1] == last ? 0 : 1;
 }
@@ -50,7 +50,7 @@ int Run(std::uint32_t columns, bool lose_a_rank) {
   mlxcomm_connect_options_init(&options);
   mlxcomm::Connection connection(options);
   mlxcomm::Group world(connection, place);
-  world.SetTimeout(60'000'000'000);  // For the groups below as well.
+  world.SetTimeout(60'000'000'000);  // Inherited by the groups below.
 
   mlxcomm::Group row = *world.Split(static_cast<std::int32_t>(rank / columns), 0, "row");
   mlxcomm::Group column = *world.Split(static_cast<std::int32_t>(rank % columns), 0, "column");
@@ -60,7 +60,7 @@ int Run(std::uint32_t columns, bool lose_a_rank) {
   }
   if (!lose_a_rank) return 0;
 
-  // Like a crash, but mlxcommctl launch would end all ranks for one that fails.
+  // Exit code 0, because mlxcommctl launch ends all ranks if one fails.
   if (rank == place.size - 1) std::_Exit(0);
   try {
     world.Barrier();

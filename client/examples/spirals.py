@@ -1,8 +1,7 @@
-"""Data-parallel training on points of three spirals, as a user would write it.
+"""Data-parallel training on points of three spirals: plain MLX and one added line.
 
-Plain MLX; one added line. Alone it trains in one process; started as several ranks (by
-client/examples/demo, or mlxcommctl launch -n 2 spirals.py) each takes its share of the same
-global batches.
+Without a launcher it trains in one process. As several ranks (mlxcommctl launch -n 2 spirals.py) each takes
+its share of the global batches.
 """
 
 import argparse
@@ -31,7 +30,7 @@ class Classifier(nn.Module):
 
 
 def spirals():
-    """Returns float32 points of shape (POINTS, 2), from each arm in turn, and each point's arm."""
+    """Returns float32 points of shape (POINTS, 2), and the arm of each point."""
     places, noise = mx.random.split(mx.random.key(0))
     radius = mx.random.uniform(0.05, 1.0, (POINTS,), key=places)
     arm = mx.arange(POINTS) % ARMS
@@ -71,7 +70,7 @@ def main():
             optimizer.update(model, grads)
             mx.eval(model.parameters(), optimizer.state, loss)
         loss = mx.distributed.all_sum(loss) / world.size()
-        mx.eval(loss)  # On every rank: an operation that only one of them evaluates is a mismatch.
+        mx.eval(loss)  # On every rank: evaluating it on one rank would be a mismatch.
         accuracy = mx.mean(mx.argmax(model(points[:HELD_OUT]), axis=1) == arms[:HELD_OUT])
         if world.rank() == 0:
             print(f"epoch {epoch + 1:2} of {arguments.epochs}: loss {loss.item():.4f}, "

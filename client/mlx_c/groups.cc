@@ -144,8 +144,8 @@ int mlxcomm_mlx_init(mlx_distributed_group* res, bool strict, const char* backen
           {.code = MLXCOMM_UNAVAILABLE,
            .message =
                "no launcher has set this process's rank and size. Start the program with "
-               "mlxcommctl "
-               "launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE"});
+               "mlxcommctl launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and "
+               "MLX_WORLD_SIZE"});
     }
     Set(res, Joined(place, {}));
   });

@@ -44,7 +44,7 @@ def test_mistakes_are_told_by_file_and_place(tmp_path):
     file.write_text("mac-1\nmac-2 slots=many\n")
     done = ctl("hosts", "import", file)
     assert done.returncode == 1 and f"{file}:2: slots: expected 0 to" in done.stderr
-    assert ctl("hosts", "import", tmp_path / "none").stderr.endswith("the file cannot be read\n")
+    assert ctl("hosts", "import", tmp_path / "none").stderr.endswith("cannot read the file\n")
     assert ctl("launch", "--hostfile", file, "--", "true").returncode == 2
     file.write_text('[{"ssh": "mac-1", "ips": ["x.y"]}]')
     done = ctl("hosts", "import", file)

@@ -163,6 +163,6 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("mine")
     done = completed([*FIRSTLIGHT, "--yes", "--steps", "power", "-o", path])
-    assert done.returncode == 1 and "is there already" in done.stderr and path.read_text() == "mine"
+    assert done.returncode == 1 and "already exists" in done.stderr and path.read_text() == "mine"
     done = subprocess.run([*FIRSTLIGHT, "--steps", "dance"], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and "dance" in done.stderr and "platform" in done.stderr

@@ -73,7 +73,7 @@ def test_cables_that_were_found_have_their_interfaces_addresses_or_it_is_said(la
 
     hosts, said = exported()
     assert [host["ips"] for host in hosts["hosts"]] == [[], []]
-    assert "no IPv4 address is known of node-0, node-1" in said
+    assert "found no IPv4 address of node-0, node-1" in said
     c.namespaces.ip("node-0", "addr add 192.168.0.1/30 dev to-1")
     c.namespaces.ip("node-1", "addr add 192.168.0.2/30 dev to-0")
 

@@ -164,8 +164,7 @@ Reload NotifyDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   }
   Print("mlxcommd (pid " + std::to_string(pid) +
         ") does not use the key: see its log. If its configuration names another key_file or no "
-        "peers, "
-        "change that and restart it");
+        "peers, change that and restart it");
   return Reload::kFailed;
 }
 
@@ -247,8 +246,7 @@ int RunClusterCreate(const ClusterOptions& options) {
   if (absl::IsAlreadyExists(written)) {
     return FailWith(std::string(written.message()) +
                     ": this machine already belongs to a cluster. Show its key with mlxcommctl "
-                    "cluster key show, "
-                    "or change it with mlxcommctl cluster key rotate");
+                    "cluster key show, or change it with mlxcommctl cluster key rotate");
   }
   if (!written.ok()) return FailWith(written);
   Print("created the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
@@ -333,9 +331,8 @@ Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const Cl
       return Fail(
           kExitUsage,
           "do not pass the code as an argument, because other users could see it in the process "
-          "list: "
-          "enter it at the prompt, or pipe it (mlxcommctl cluster key show | ssh HOST mlxcommctl "
-          "cluster join). Remove it from your shell's history");
+          "list: enter it at the prompt, or pipe it (mlxcommctl cluster key show | ssh HOST "
+          "mlxcommctl cluster join). Remove it from your shell's history");
     }
     made->key_file = KeyFileOf(*made);
     return run(*made);

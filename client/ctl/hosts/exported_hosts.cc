@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kListedMax = 3;
 
-// "a to b, b to c, c to d and 4 more": pairs of nodes may be many.
+// "a to b, b to c, c to d and 4 more"
 class Listed {
  public:
   void Add(const std::string& one) {
@@ -59,7 +59,7 @@ class Exporter {
   }
   void Note(const std::string& text) { exported_.notes.push_back(MakePrintable(text)); }
 
-  // Null: there is none; of two nodes with one name, the id decides.
+  // Finds a node by id or name; a name that two nodes share is an error.
   Failure FindNode(const std::string& wanted, const v1::NodeStatus*& found) const {
     found = nullptr;
     for (const v1::NodeStatus& node : fabric_.status.nodes()) {
@@ -69,14 +69,14 @@ class Exporter {
     for (const v1::NodeStatus& node : fabric_.status.nodes()) {
       if (node.name() != wanted) continue;
       if (found != nullptr) {
-        return Invalid("two nodes are called " + MakePrintable(wanted) + ": name " + found->id() +
+        return Invalid("two nodes are named " + MakePrintable(wanted) + ": use " + found->id() +
                        " or " + node.id() + " instead");
       }
       found = &node;
     }
     if (found != nullptr) return {};
     return Invalid("cluster " + MakePrintable(fabric_.status.cluster()) + " has no node " +
-                   MakePrintable(wanted) + ": mlxcommctl status lists them");
+                   MakePrintable(wanted) + ": see mlxcommctl status");
   }
 
   Failure ChooseNodes() {
@@ -96,20 +96,20 @@ class Exporter {
       if (node->state() != "up") {
         return Invalid("node " + MakePrintable(node->name()) + " is " +
                        MakePrintable(node->state()) +
-                       ": bring it back (mlxcommctl status), or leave it out");
+                       ": fix it (see mlxcommctl status), or leave it out");
       }
       if (std::ranges::find(chosen_, node) != chosen_.end()) {
-        return Invalid("node " + MakePrintable(node->name()) + " is named twice");
+        return Invalid("node " + MakePrintable(node->name()) + " is listed twice");
       }
       chosen_.push_back(node);
     }
     if (left_out.count() > 0) Note("nodes that are not up are left out: " + left_out.text());
     if (chosen_.size() <= kHostsMax) return {};
     return Invalid("expected at most " + std::to_string(kHostsMax) + " nodes, got " +
-                   std::to_string(chosen_.size()) + ": name some (--nodes)");
+                   std::to_string(chosen_.size()) + ": choose some with --nodes");
   }
 
-  // In the order of the daemons' ring, which all of them report alike; nodes outside it come last.
+  // Sorts by the daemons' ring, then searches a closed ring of cables.
   void PutInOrder() {
     if (!wishes_.keep_order) {
       std::map<std::string, int> places;
@@ -145,8 +145,8 @@ class Exporter {
     return row;
   }
 
-  // Other nodes choose their names: "root@elsewhere" must not lead to another host, and "localhost"
-  // is another machine wherever the file is read.
+  // Node names are untrusted: "root@elsewhere" must not redirect ssh, and "localhost" means another machine
+  // for each reader.
   Failure NameHosts() {
     std::map<const v1::NodeStatus*, std::string> given;
     for (const auto& [wanted, host] : wishes_.ssh_names) {
@@ -155,8 +155,9 @@ class Exporter {
       if (!failure.ok()) failure.message = "--ssh-name: " + failure.message;
       if (!failure.ok()) return failure;
       if (!IsHostName(host)) {
-        return Invalid("--ssh-name: expected NODE=HOST, HOST as mac-1 or user@10.0.0.1, got \"" +
-                       MakePrintable(host) + "\"");
+        return Invalid(
+            "--ssh-name: expected NODE=HOST with HOST like mac-1 or user@10.0.0.1, got \"" +
+            MakePrintable(host) + "\"");
       }
       given[node] = host;
     }
@@ -168,13 +169,12 @@ class Exporter {
                             (count() == 1 || !IsThisMachine(name, ""));
       if (found == given.end() && !is_sound) {
         return Invalid("node \"" + MakePrintable(name) +
-                       "\" has no name for ssh: give it one (--ssh-name " + node->id() +
-                       "=HOST), or leave it out (--nodes)");
+                       "\" is not a valid host name: set one with --ssh-name " + node->id() +
+                       "=HOST, or leave it out (--nodes)");
       }
       if (!taken.insert(name).second) {
-        return Invalid("two nodes are \"" + MakePrintable(name) +
-                       "\" for ssh: give one of them another name (--ssh-name " + node->id() +
-                       "=HOST)");
+        return Invalid("two nodes have the host name \"" + MakePrintable(name) +
+                       "\": set another one with --ssh-name " + node->id() + "=HOST");
       }
       ssh_[node] = name;
     }
@@ -188,8 +188,7 @@ class Exporter {
         std::ranges::count_if(cables, [](const FabricCable& cable) { return cable.has_rdma(); }));
   }
 
-  // The least number of devices that any two have in common; lists some of the pairs that have
-  // none.
+  // The smallest number of RDMA cables between two nodes; adds pairs without any to `without`.
   std::size_t LeastRdma(bool ring, Listed& without) const {
     std::size_t least = 0;
     for (std::size_t a = 0; a < count(); ++a) {
@@ -203,7 +202,7 @@ class Exporter {
     return without.count() == 0 ? least : 0;
   }
 
-  // As MLX requires: several devices only where each pair has as many.
+  // MLX requires the same number of devices for each pair.
   void AddDevices(bool ring, std::size_t devices) {
     for (std::size_t a = 0; a < count(); ++a) {
       std::vector<std::vector<std::string>>& row = exported_.file.hosts[a].rdma;
@@ -232,22 +231,25 @@ class Exporter {
       if (count() < 2) return Invalid("--backend " + backend + ": expected at least two nodes");
       return Invalid("--backend " + backend + ": no cable with an RDMA device at both ends from " +
                      MakePrintable((backend == "jaccl" ? mesh_lacks : ring_lacks).text()) +
-                     ": mlxcommctl doctor says why (MC306 to MC321), or --backend ring");
+                     ": see mlxcommctl doctor (MC306 to MC321), or use --backend ring");
     }
     if (mesh > 0 && backend != "jaccl-ring") {
       AddDevices(/*ring=*/false, mesh);
     } else if (backend == "jaccl-ring") {
       AddDevices(/*ring=*/true, ring);
     } else if (mesh_lacks.count() < count() * (count() - 1) / 2) {
-      Note("RDMA devices are left out, for JACCL needs them between all, and there are none from " +
-           mesh_lacks.text());
+      Note(
+          "RDMA devices are left out, because JACCL needs them between all hosts, and there are "
+          "none from " +
+          mesh_lacks.text());
     }
     return {};
   }
 
-  // An end of cables from all others: of a pair's cable, or on a switch.
+  // An address of this node that is the end of cables from all others.
   std::optional<InterfaceAddress> SharedEnd(std::size_t place) const {
-    std::map<std::string, std::pair<std::size_t, std::string>> reached;  // By how many others.
+    std::map<std::string, std::pair<std::size_t, std::string>>
+        reached;  // Number of other nodes, and the interface.
     for (std::size_t other = 0; other < count(); ++other) {
       std::set<std::string> counted;
       for (const FabricCable& cable : cables_.Between(place, other)) {
@@ -263,10 +265,10 @@ class Exporter {
     return std::nullopt;
   }
 
-  // No end of a cable that leads to one node alone, and none that several nodes have, as Docker
-  // gives all its bridges: of the rest the one whose network most of the others are in.
+  // The address whose network contains most other nodes. Excludes ends of cables to one node, and addresses
+  // that several nodes have, like Docker's bridges.
   std::optional<InterfaceAddress> NetworkAddress(std::size_t place) {
-    if (seen_.empty()) LookAtAddresses();
+    if (seen_.empty()) CollectAddresses();
     const InterfaceAddress* best = nullptr;
     std::size_t best_near = 0;
     for (const InterfaceAddress& one : seen_[place]) {
@@ -286,7 +288,7 @@ class Exporter {
     return *best;
   }
 
-  void LookAtAddresses() {
+  void CollectAddresses() {
     for (const v1::NodeStatus* const node : chosen_) {
       seen_.push_back(AddressesOf(fabric_, node->name()));
       std::set<std::string> own;
@@ -304,7 +306,7 @@ class Exporter {
     return false;
   }
 
-  // For nodes that have no cable to it.
+  // For nodes without a cable to this one.
   std::optional<InterfaceAddress> CommonAddress(std::size_t place) {
     const auto shared = SharedEnd(place);
     return shared ? shared : NetworkAddress(place);
@@ -320,9 +322,9 @@ class Exporter {
       if (!found) without.Add(NameOf(place));
     }
     if (without.count() == 0) return;
-    Note("no IPv4 address is known by which all others reach " + without.text() +
+    Note("found no IPv4 address by which all others reach " + without.text() +
          (exported_.file.hosts[0].ips.empty()
-              ? ": add one to \"ips\" of the first host, where mlx.launch has ranks meet"
+              ? ": add one to \"ips\" of the first host, to which mlx.launch connects all ranks"
               : ""));
   }
 
@@ -332,13 +334,13 @@ class Exporter {
       if (!cables_.Joins(place, Next(place))) gaps.Add(PairText(place, Next(place)));
     }
     if (gaps.count() == 0) return;
-    Note("neighbours in the list that share no cable: " + gaps.text() +
-         (wishes_.keep_order ? " (without --rank-order another order may do better)"
-                             : "; mlxcommctl topology shows which cables there are"));
+    Note("neighbours in the list without a common cable: " + gaps.text() +
+         (wishes_.keep_order ? " (another order, without --rank-order, may be better)"
+                             : "; see mlxcommctl topology"));
   }
 
-  // The ends of the cables between each host and the one before it, which connects to them; the
-  // same number on each, or MLX refuses them.
+  // The ends of each host's cables to the previous one, which connects to them. MLX requires the same number
+  // on each host.
   void AddRingAddresses() {
     NoteGaps();
     std::size_t connections = 0;
@@ -357,7 +359,7 @@ class Exporter {
       exported_.file.hosts[place].ips = ends[place];
     }
     if (no_address_.count() > 0) {
-      Note("no IPv4 address is known of " + no_address_.text() +
+      Note("found no IPv4 address of " + no_address_.text() +
            ": mlx.launch's ring needs \"ips\" of every host (mlxcommctl launch does not)");
     }
   }
@@ -368,19 +370,19 @@ class Exporter {
     ends.push_back(found->ipv4);
     if (count() < 2 || !cables_.Joins(place, Before(place))) return;
     Note("the cable from " + PairText(Before(place), place) +
-         " has no IPv4 addresses at both ends, and MLX's ring takes no others: it goes over " +
+         " does not have IPv4 addresses at both ends, which MLX's ring needs: using " +
          found->ipv4 + (found->interface.empty() ? "" : " (" + found->interface + ")") +
-         " (mlx.distributed_config sets some; mlxcomm needs none)");
+         " instead (mlx.distributed_config sets addresses; mlxcomm needs none)");
   }
 
   const Fabric& fabric_;
   const ExportWishes& wishes_;
   ExportedHosts& exported_;
-  std::vector<const v1::NodeStatus*> chosen_;  // In the order of the ranks.
+  std::vector<const v1::NodeStatus*> chosen_;  // In rank order.
   std::map<const v1::NodeStatus*, std::string> ssh_;
   Cables cables_;
-  std::vector<std::vector<InterfaceAddress>> seen_;  // Of each node.
-  std::map<std::string, std::size_t> holders_;       // Of each address: how many nodes.
+  std::vector<std::vector<InterfaceAddress>> seen_;  // By node.
+  std::map<std::string, std::size_t> holders_;       // By address: the number of nodes.
   Listed no_address_;
 };
 

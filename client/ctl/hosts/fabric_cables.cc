@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kRingTriesMax = 200'000;
 constexpr std::size_t kDeviceNameBytesMax = 63;
-// A cable with less than this part of the best one's rate would delay data shared between them.
+// A cable slower than this part of the best one's rate would slow down data divided between them.
 constexpr double kWorthIt = 0.5;
 
 std::optional<std::uint32_t> Ipv4(const std::string& text) {
@@ -27,7 +27,7 @@ std::optional<std::uint32_t> Ipv4(const std::string& text) {
 bool IsLoopback(std::uint32_t four) { return four >> 24 == 127; }
 bool IsSelfAssigned(std::uint32_t four) { return four >> 16 == 0xa9fe; }  // 169.254.0.0/16
 
-// "10.0.0.1:7470" without its port, if it is IPv4 that can be connected to; else empty.
+// Returns the IPv4 address in "10.0.0.1:7470", "" if there is none to connect to.
 std::string Ipv4Of(const std::string& address) {
   const std::string host = address.substr(0, address.find(':'));
   const auto four = Ipv4(host);
@@ -49,8 +49,8 @@ bool IsActive(const v1::NodeStatus& node, const std::string& device) {
   });
 }
 
-// A cable by its ends, the one of the smaller place first. Where a rail has no interface, as over
-// loopback, its address stands for it.
+// A cable's two ends (place and interface), the smaller place first. If a rail has no interface, as over
+// loopback, its address replaces it.
 using Ends = std::tuple<std::size_t, std::string, std::size_t, std::string>;
 
 class CableFinder {
@@ -60,7 +60,7 @@ class CableFinder {
   }
 
   std::map<Ends, FabricCable> Find() {
-    // Connections first: an RDMA rail lies beside one.
+    // TCP first: an RDMA rail belongs to a TCP connection.
     for (const bool rdma : {false, true}) {
       for (const v1::NodeStatus& node : fabric_.status.nodes()) {
         if (places_.contains(node.id())) AddRails(node, rdma);
@@ -89,8 +89,7 @@ class CableFinder {
     }
   }
 
-  // The port of a connection's own end is arbitrary where it has dialed, so only the address
-  // counts.
+  // Without the port, which is arbitrary on the dialing side.
   static std::string EndName(const std::string& interface, const std::string& address) {
     return interface.empty() ? Ipv4Of(address) : interface;
   }
@@ -106,7 +105,7 @@ class CableFinder {
     CableEnd& theirs = first ? cable.other : cable.own;
     mine.interface = rail.local_interface();
     theirs.interface = rail.remote_interface();
-    // Both ends report it; this node's daemon comes first.
+    // Both ends report it; the first report wins.
     if (mine.ipv4.empty()) mine.ipv4 = Ipv4Of(rail.local_address());
     if (theirs.ipv4.empty()) theirs.ipv4 = Ipv4Of(rail.remote_address());
   }
@@ -118,7 +117,7 @@ class CableFinder {
     return found == found_.end() ? nullptr : &found->second;
   }
 
-  // Also where the rail is not up, as with an encrypted connection: the device is there.
+  // Also for rails that are down, for example because of encryption: the device exists.
   void AddDevice(const v1::NodeStatus& node, std::size_t own, std::size_t other,
                  const v1::RailStatus& rail) {
     const std::string device = DeviceIn(rail.rdma().device());
@@ -185,7 +184,7 @@ class CableFinder {
   std::map<std::size_t, std::vector<InterfaceAddress>> addresses_;
 };
 
-// Those that are worth using together, the best first.
+// Sorts the best first, and removes those that are not worth using beside it.
 void KeepTheBest(std::vector<FabricCable>& cables) {
   const auto rank = [](const FabricCable& cable) {
     return std::tuple(cable.switched, !cable.has_rdma(), !cable.has_addresses(),
@@ -205,7 +204,7 @@ void KeepTheBest(std::vector<FabricCable>& cables) {
   });
 }
 
-// Tries one neighbour after the other, and goes back at a dead end.
+// Depth-first search for a Hamiltonian cycle.
 class RingSearch {
  public:
   RingSearch(std::size_t count, const Cables& cables, bool switched) : neighbours_(count) {

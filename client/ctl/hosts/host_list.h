@@ -1,5 +1,4 @@
-// A list of hosts as one of ctl.proto's messages that begin like MLX's object: backend, envs,
-// hosts.
+// Fills those messages of ctl.proto that begin like MLX's host file: backend, envs, hosts.
 #pragma once
 
 #include "client/ctl/hosts/hostfile.h"

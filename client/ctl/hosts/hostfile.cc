@@ -23,11 +23,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
-// For a host, with its user. It also bounds the results of brackets: a short text may stand for
-// thousands of names, each as long as the rest of the text.
+// For user and host. It also bounds the results of brackets, which can make thousands of names from a short
+// text.
 constexpr std::size_t kHostNameBytesMax = 255;
-// JSON is copied and written recursively, so a file of nothing but brackets would use up the stack.
-// MLX's hosts need 5.
+// JSON is processed recursively, so deep nesting would overflow the stack. MLX's hosts need 5.
 constexpr std::size_t kNestingMax = 16;
 constexpr std::size_t kSkippedMax = 16;  // Kinds of settings.
 
@@ -43,7 +42,7 @@ bool ReadCount(std::string_view text, unsigned least, unsigned& count) {
          count <= kSlotsMax;
 }
 
-// Appends the numbers of "01-03" or "7"; false: it is neither, or they are too many.
+// Appends the numbers of "01-03" or "7"; returns false if invalid or too many.
 bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   const std::size_t dash = part.find('-');
   const std::string_view low = part.substr(0, dash);
@@ -58,7 +57,7 @@ bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
       last - first >= kHostsMax - numbers.size() || low.size() > kHostNameBytesMax) {
     return false;
   }
-  for (std::uint64_t i = first; i <= last; ++i) {  // 64 bits: `last` may be the largest of 32.
+  for (std::uint64_t i = first; i <= last; ++i) {  // 64 bits, because `last` may be UINT32_MAX.
     std::string digits = std::to_string(i);
     if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
     numbers.push_back(std::move(digits));
@@ -66,8 +65,8 @@ bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   return true;
 }
 
-// Appends each of `ends` to each name; false: a name is not valid, or they are too many or too
-// long. So they stay within kHostsMax names of kHostNameBytesMax, however many brackets there are.
+// Appends each of `ends` to each name; returns false for more than kHostsMax names or kHostNameBytesMax
+// bytes.
 bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& names) {
   if (ends.empty() || names.size() * ends.size() > kHostsMax) return false;
   std::vector<std::string> longer;
@@ -81,7 +80,7 @@ bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& na
   return true;
 }
 
-// From left to right, bracket by bracket.
+// Expands brackets from left to right.
 bool Expand(std::string_view text, std::vector<std::string>& names) {
   names.assign(1, "");
   for (;;) {
@@ -104,7 +103,7 @@ Failure AddHosts(const std::string& place, const std::string& text, unsigned slo
                  Hostfile& file) {
   std::vector<std::string> names;
   if (!Expand(text, names) || !std::ranges::all_of(names, IsHostName)) {
-    return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04] (at most " +
+    return Invalid(place, "expected a host like mac-1, user@10.0.0.1 or node[01-04] (at most " +
                               std::to_string(kHostsMax) + ", of at most " +
                               std::to_string(kHostNameBytesMax) + " bytes each), got " +
                               InQuotes(std::string_view(text).substr(0, kHostNameBytesMax)));
@@ -134,7 +133,7 @@ bool IsAddressInBrackets(std::string_view text) {
          inside.find_first_of("[{\", \t\r\n") == std::string_view::npos;
 }
 
-// Takes "HOST:N" apart, also "[ADDRESS]:N"; without brackets more than one colon is an IPv6 address.
+// Splits "HOST:N" or "[ADDRESS]:N". Without brackets, several colons mean an IPv6 address.
 Failure TakeCount(const std::string& place, std::string& host, unsigned& slots) {
   std::size_t colon = host.find(':');
   if (IsAddressInBrackets(host)) {
@@ -148,15 +147,15 @@ Failure TakeCount(const std::string& place, std::string& host, unsigned& slots) 
     return {};
   }
   if (!ReadCount(std::string_view(host).substr(colon + 1), 1, slots)) {
-    return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
+    return Invalid(place, "expected HOST:N with N at most " + std::to_string(kSlotsMax) + ", got " +
                               InQuotes(std::string_view(host).substr(0, kHostNameBytesMax)));
   }
   host.resize(colon);
   return {};
 }
 
-// "slots=2" and similar settings behind a host. Others, such as Hydra's binding and Open MPI's sockets, say
-// how those programs place ranks on cores or reach the host; their names are added to `skipped`.
+// Reads "slots=2" and similar settings of a host. The names of settings that only concern MPI, such as
+// Hydra's binding, are added to `skipped`.
 Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
                        unsigned& slots_max, std::string& user, std::set<std::string>& skipped) {
   const std::size_t equals = word.find('=');
@@ -166,11 +165,11 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
-    if (value == "auto") {  // PRRTE starts a rank for each core; a Mac has one GPU.
+    if (value == "auto") {  // A rank for each core in PRRTE; but a Mac has one GPU.
       skipped.insert(name + "=auto");
       return {};
     }
-    const unsigned least = count ? 0 : 1;  // With Open MPI's slots=0 the host takes no part.
+    const unsigned least = count ? 0 : 1;  // slots=0 excludes the host, as in Open MPI.
     if (ReadCount(value, least, count ? slots : slots_max)) return {};
     return Invalid(place, name + ": expected " + std::to_string(least) + " to " +
                               std::to_string(kSlotsMax) + ", got " + InQuotes(value));
@@ -184,10 +183,10 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
     return {};
   }
   return Invalid(
-      place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + InQuotes(word));
+      place, "expected slots=N, max_slots=N or user=NAME after the host, got " + InQuotes(word));
 }
 
-// Open MPI allows blanks around the sign. In one pass, because a line may be as long as a file.
+// Open MPI allows blanks around "=". One pass, because a line may be as long as the file.
 std::string WithoutBlanksAroundSigns(std::string_view line) {
   std::string joined;
   for (const char c : line) {
@@ -205,13 +204,13 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
   if (!(words >> host)) return {};
   if (host.starts_with('^')) {
     return Invalid(place, InQuotes(host) +
-                              " excludes a host, which needs a list to take it from: delete the "
-                              "line, and list the hosts that take part");
+                              " excludes a host, which is not supported: delete the line, and list "
+                              "the hosts to use");
   }
   unsigned slots = 1;
   unsigned slots_max = kSlotsMax;
   std::string user;
-  // MPICH writes the number of ranks behind a colon.
+  // MPICH's "HOST:N".
   if (Failure failure = TakeCount(place, host, slots); !failure.ok()) return failure;
   for (std::string word; words >> word;) {
     if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user, skipped);
@@ -235,8 +234,7 @@ Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file)
     if (Failure failure = ParseMpiLine(place, line, file, skipped); !failure.ok()) return failure;
   }
   for (const std::string& name : skipped)
-    file.note +=
-        (file.note.empty() ? "these settings mean nothing here, and are skipped: " : ", ") + name;
+    file.note += (file.note.empty() ? "ignored settings: " : ", ") + name;
   return {};
 }
 
@@ -259,7 +257,7 @@ Failure ReadTexts(const std::string& place, const json& values, std::vector<std:
   return {};
 }
 
-// For each rank null, a device, or a list of devices.
+// For each rank: null, a device, or a list of devices.
 Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
   if (!values.is_array())
     return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
@@ -277,18 +275,18 @@ Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) 
 Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   if (!value.is_object()) {
     return Invalid(
-        place, std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
-                   value.dump().substr(0, 80) +
-                   (value.is_array() ? " (a file of addresses that mlx.launch makes for its ranks "
-                                       "names no hosts)"
-                                     : ""));
+        place,
+        std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
+            value.dump().substr(0, 80) +
+            (value.is_array() ? " (is this a file of addresses that mlx.launch made for its ranks?)"
+                              : ""));
   }
-  if (!value.contains("ssh")) return Invalid(place, "expected \"ssh\", the host's name");
+  if (!value.contains("ssh")) return Invalid(place, "expected \"ssh\", the host name");
   if (Failure failure = ReadText(place + ".ssh", value["ssh"], host.name); !failure.ok())
     return failure;
   if (!IsHostName(host.name)) {
     return Invalid(place + ".ssh",
-                   "expected a host, as mac-1 or user@10.0.0.1, got " + InQuotes(host.name));
+                   "expected a host like mac-1 or user@10.0.0.1, got " + InQuotes(host.name));
   }
   if (value.contains("ips")) {
     if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok())
@@ -309,8 +307,8 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   return {};
 }
 
-// MLX's JACCL needs an entry in `rdma` for each host, none for itself, and a device to each other
-// (in a ring: to its neighbours). Its other backends ignore the field.
+// JACCL needs an entry in `rdma` for each host: null for the host itself, and a device to each other host (in
+// a ring: to each neighbour). Other backends ignore the field.
 Failure CheckJaccl(const std::string& path, const Hostfile& file) {
   const bool ring = file.backend == "jaccl-ring";
   if (!ring && file.backend != "jaccl") return {};
@@ -325,8 +323,7 @@ Failure CheckJaccl(const std::string& path, const Hostfile& file) {
     for (std::size_t j = 0; j < count; ++j) {
       const std::string here = place + "[" + std::to_string(j) + "]";
       if (j == i && !rdma[j].empty()) {
-        return Invalid(here, "expected null, for no device leads from a host to itself, got " +
-                                 InQuotes(rdma[j][0]));
+        return Invalid(here, "expected null for the host itself, got " + InQuotes(rdma[j][0]));
       }
       const bool beside = (i + 1) % count == j || (j + 1) % count == i;
       if (j != i && rdma[j].empty() && (beside || !ring)) {
@@ -352,7 +349,7 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
   return CheckJaccl(path, file);
 }
 
-// The largest number of open brackets. Those in quotes do not count.
+// Returns the maximum nesting depth, ignoring brackets in quotes.
 std::size_t NestingOf(std::string_view text) {
   std::size_t depth = 0;
   std::size_t most = 0;
@@ -372,14 +369,14 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
   if (const std::size_t nesting = NestingOf(text); nesting > kNestingMax) {
     return Invalid(path, "expected lists and objects nested at most " +
                              std::to_string(kNestingMax) + " deep (MLX's hosts need 5), got " +
-                             std::to_string(nesting) + ": remove the fields that are deeper");
+                             std::to_string(nesting) + ": remove the deeper fields");
   }
   json root;
   try {
     root = json::parse(text);
   } catch (const json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 2, column 7: ...", or out_of_range for
-    // a number that is too large, which may be as long as the file.
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ..."; it may quote a number as long
+    // as the file.
     const std::string what = std::string(error.what()).substr(0, 512);
     return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
   }
@@ -417,16 +414,15 @@ Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& 
   const Failure failure = is_json ? ParseMlx(path, text, file) : ParseMpi(path, text, file);
   if (!failure.ok()) return failure;
   if (!file.hosts.empty()) return {};
-  return Invalid(
-      path, "expected hosts: MLX's list of {\"ssh\": ...}, or a line `mac-1 slots=2` for each");
+  return Invalid(path,
+                 "expected hosts: MLX's list of {\"ssh\": ...}, or lines like `mac-1 slots=2`");
 }
 
 Failure ReadHostfile(const std::string& path, Hostfile& file) {
   const FileDescriptor stream(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!ReadAtMost(stream, kFileBytesMax, text)) {
-    return Invalid(path,
-                   errno == EFBIG ? "the file has more than 16 MiB" : "the file cannot be read");
+    return Invalid(path, errno == EFBIG ? "the file exceeds 16 MiB" : "cannot read the file");
   }
   return ParseHostfile(path, text, file);
 }
@@ -434,7 +430,7 @@ Failure ReadHostfile(const std::string& path, Hostfile& file) {
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file) {
   file = {};
   std::string host;
-  bool inside = false;  // Of brackets, where a comma parts numbers.
+  bool inside = false;  // Inside brackets, where commas separate numbers.
   for (std::size_t i = 0; i <= text.size(); ++i) {
     if (i < text.size() && (text[i] != ',' || inside)) {
       inside = text[i] == '[' || (inside && text[i] != ']');
@@ -458,7 +454,7 @@ std::string HostfileJson(const Hostfile& file) {
 bool IsThisMachine(const std::string& host, const std::string& own_name) {
   const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
   if (host == "127.0.0.1" || host == "::1" || host == "localhost") return true;
-  // Comparing first labels makes sense only where one name has no dots: not for 10.0.0.1.
+  // Compares first labels only if `host` has no dots, so not for 10.0.0.1.
   return host == own_name || (!own_name.empty() && host == first_label(own_name));
 }
 

@@ -5,13 +5,10 @@
 //   MPI, DeepSpeed   mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2:2,node[01-04]     mac-2 has two ranks
 //
-// `rdma` lists the devices that lead to each other host; where MLX would use them (`jaccl`,
-// `jaccl-ring`) they must be as it requires.
+// `rdma` lists the devices that lead to each other host; they are checked for MLX's `jaccl` and `jaccl-ring`.
 //
-// Our own file of hosts is MLX's object with `slots` (how many ranks) in a host, which mlx.launch
-// ignores; so each program reads the other's.
-//
-// Memory: the hosts, at most kHostsMax.
+// Our own format is MLX's object with `slots` (the number of ranks) in a host, which mlx.launch ignores. At
+// most kHostsMax hosts.
 #pragma once
 
 #include <string>
@@ -26,42 +23,42 @@ inline constexpr std::size_t kHostsMax = 4096;
 inline constexpr unsigned kSlotsMax = 1024;
 
 struct HostEntry {
-  std::string name;  // The argument for ssh: "mac-1", "user@10.0.0.1".
+  std::string name;  // For ssh: "mac-1", "user@10.0.0.1".
   std::vector<std::string> ips;
-  std::vector<std::vector<std::string>> rdma;  // By rank: devices towards it; none: null.
-  unsigned slots = 1;                          // How many ranks; 0: it takes no part.
+  std::vector<std::vector<std::string>> rdma;  // By rank: the devices towards it; empty: null.
+  unsigned slots = 1;                          // Number of ranks; 0: unused.
 };
 
 struct Hostfile {
-  std::string backend;            // MLX's word: "ring", "jaccl", "jaccl-ring", "mpi", "nccl".
+  std::string backend;            // MLX's: "ring", "jaccl", "jaccl-ring", "mpi", "nccl".
   std::vector<std::string> envs;  // "NAME=VALUE".
   std::vector<HostEntry> hosts;
-  std::string note;  // For the user: which settings of the file mean nothing here; mostly empty.
+  std::string note;  // For the user: the ignored settings of the file.
 };
 
-// A name for ssh: not an option, and nothing that a shell interprets, because ssh's own
-// configuration may pass it to one (ProxyCommand's %h; OpenSSH refuses it itself since 9.6).
+// Returns whether a name is safe for ssh: neither an option nor anything that a shell interprets, because
+// ssh's configuration may pass it to one (ProxyCommand's %h).
 bool IsHostName(std::string_view name);
-// INVALID_ARGUMENT with file and line or field, and what was expected there.
+// INVALID_ARGUMENT names file and line or field, and what was expected.
 Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);
-// "a:2,b[1-3]"; errors use the caller's name for it.
+// Parses "a:2,b[1-3]"; `called` is its name in errors.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
-// Our own file, which MLX reads as well (HostList of ctl.proto).
+// Our own format, which MLX reads, too (HostList of ctl.proto).
 std::string HostfileJson(const Hostfile& file);
 
-// Which ranks run on which host. Ranks are numbered through the list of hosts in its order; a host
-// that is listed several times gets them all, over one connection.
+// The ranks of a host. Ranks are numbered in the order of the list; a host that is listed several times gets
+// all its ranks over one connection.
 struct PlacedRanks {
   std::string host;
   bool local = false;
   std::vector<unsigned> ranks;
 };
 
-// 127.0.0.1, ::1, localhost and this machine's own name need no ssh.
+// Returns true for 127.0.0.1, ::1, localhost and this machine's own name, which need no ssh.
 bool IsThisMachine(const std::string& host, const std::string& own_name);
 
-// `per_host` 0: as many as each entry says. A host that has 0 takes no part, as in Open MPI.
+// `per_host` 0: as many ranks as each entry says. A host with 0 is unused, as in Open MPI.
 std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigned per_host,
                                     const std::string& own_name);
 

@@ -1,5 +1,4 @@
-// mlxcommctl hosts: import reads hosts in the forms of MLX and MPI, export makes MLX's host file from
-// the fabric that the daemons have found.
+// mlxcommctl hosts: import reads host files of MLX and MPI; export makes MLX's from the daemons' fabric.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -32,13 +31,13 @@ bool IsAddress(const std::string& text) {
          ::inet_pton(AF_INET6, without_zone.c_str(), &address) == 1;
 }
 
-// MLX takes names as well, if each host can resolve them.
+// Returns a warning for a name in `ips`, which MLX accepts if each host can resolve it.
 std::string NameAmongIps(const Hostfile& file) {
   for (const HostEntry& host : file.hosts) {
     for (const std::string& ip : host.ips) {
       if (!IsAddress(ip))
         return "ips of host " + Shown(host.name) + ": \"" + Shown(ip) +
-               "\" is not an IP address; every host has to resolve that name";
+               "\" is not an IP address; every host must be able to resolve it";
     }
   }
   return {};
@@ -68,8 +67,8 @@ int RunHostsImport(const HostsImportOptions& options) {
 struct HostsExportOptions {
   std::string socket_path;
   std::string output;                  // Empty, or "-": standard output.
-  std::string nodes;                   // "all", or names of nodes; empty: all.
-  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string nodes;                   // "all", or node names; empty: all.
+  std::string rank_order;              // Node names in rank order.
   std::string backend;                 // Empty: the best available.
   std::vector<std::string> ssh_names;  // "NODE=HOST".
   bool force = false;                  // Replaces an existing file.
@@ -108,7 +107,7 @@ int Write(const HostsExportOptions& options, const std::string& text) {
   if (written) return 0;
   if (errno == EEXIST && !options.force) {
     return Fail(kExitFailed,
-                options.output + " is there already: name another file, or take --force");
+                options.output + " already exists: choose another file, or use --force");
   }
   return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
 }
@@ -138,14 +137,14 @@ int RunHostsExport(const HostsExportOptions& options) {
 
 Run AddHostsImport(CLI::App& verb, const Invocation&) {
   const auto options = std::make_shared<HostsImportOptions>();
-  verb.add_option("file", options->file, "The file")->required()->type_name("FILE");
+  verb.add_option("file", options->file, "Host file to read")->required()->type_name("FILE");
   verb.add_option("-o,--output", options->output, "File to write (standard output)")
       ->type_name("FILE");
   verb.add_flag("--json", options->json, "Print JSON: the hosts, even with --output");
   verb.footer(
-      R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
-mistake is reported with its file and line, or its field, and the expected form. The output is
-MLX's object, with `slots` for a host that has several ranks; mlx.launch reads it as well.)");
+      R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). An
+error names the file and line, or the field, and what was expected. The output is MLX's
+object, with `slots` for hosts with several ranks; mlx.launch can read it.)");
   return [options] { return RunHostsImport(*options); };
 }
 
@@ -160,26 +159,25 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
                                  ->type_name("NODES");
   verb.add_option("--rank-order", options->rank_order,
                   "Nodes in the order of their ranks (along the cables)")
-      ->check(NotEmpty("nodes; leave --rank-order out for the order of the cables"))
+      ->check(NotEmpty("nodes (omit --rank-order for the order of the cables)"))
       ->type_name("NODES")
       ->excludes(nodes);
   verb.add_option("--backend", options->backend, "Backend for mlx.launch (the best available)")
       ->type_name("{ring,jaccl,jaccl-ring}")
       ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
   verb.add_option("--ssh-name", options->ssh_names,
-                  "Use HOST for ssh to a node, as NODE=HOST; repeatable")
+                  "Use HOST for ssh to NODE, as NODE=HOST; repeatable")
       ->type_name("NAME")
       ->take_all()
       ->allow_extra_args(false);
   AddSocket(verb, options->socket_path);
   verb.add_flag("--json", options->json, "Print JSON: the hosts, with details");
   verb.footer(
-      R"(Each host shares a cable with the next, and the last with the first, if there is such an
-order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if
-every pair of hosts (with jaccl-ring: of neighbours) has one. MLX takes IPv4 alone: a host
-without such an address on its cables gets one that all reach, or one that no daemon has
-tried. Standard error says what could not be so. mlxcomm itself needs none of these
-addresses.)");
+      R"(If possible, each host shares a cable with the next, and the last with the first. `ips` are
+the ends of a host's cables to the previous host; `rdma` lists its devices if every pair of
+hosts (with jaccl-ring: of neighbours) has one. MLX needs IPv4: a host without such
+addresses on its cables gets one that all others reach, or one that no daemon has tried.
+Problems are reported on standard error. mlxcomm itself needs none of these addresses.)");
   return [options] { return RunHostsExport(*options); };
 }
 

@@ -132,8 +132,8 @@ std::string AwaitNext(const ServiceStep& step) {
     const std::uint32_t clients = node->restart().clients();
     const std::string waits = absl::StrCat(
         "waiting for ", clients, clients == 1 ? " process" : " processes",
-        " to end (see mlxcommctl status). After Ctrl-C mlxcommd still restarts when they "
-        "have ended; mlxcommctl service restart --cancel cancels that");
+        " to end (see mlxcommctl status). After Ctrl-C mlxcommd still restarts when they have "
+        "ended; mlxcommctl service restart --cancel cancels that");
     if (clients == 0 || waits == reported) continue;
     std::fprintf(stderr, "mlxcommctl: %s\n", waits.c_str());
     reported = waits;

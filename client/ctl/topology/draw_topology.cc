@@ -19,12 +19,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr double kLetter = 0.1;      // Width of a letter; lengths are in inches.
-constexpr double kLine = 0.25;       // The height of a line of text.
-constexpr double kGap = 0.2;         // Between a node and the label nearest to it.
-constexpr double kApartLeast = 4.2;  // Minimum between neighbours.
-constexpr int kLabelledCablesMax =
-    16;  // With more cables, only those of the ring and broken ones have labels.
+constexpr double kLetter = 0.1;         // Width of a letter; lengths are in inches.
+constexpr double kLine = 0.25;          // Height of a line of text.
+constexpr double kGap = 0.2;            // Between a node and its nearest label.
+constexpr double kApartLeast = 4.2;     // Minimum between neighbours.
+constexpr int kLabelledCablesMax = 16;  // With more, only the ring's and broken ones have labels.
 
 // Shortens a long name, but keeps its end, where names differ.
 std::string Short(const std::string& text) {
@@ -85,8 +84,7 @@ class Picture {
     }
     out +=
         "  node [style=filled, fillcolor=white, penwidth=0, margin=\"0.03,0.02\", width=0, "
-        "height=0, "
-        "fontsize=11];\n";
+        "height=0, fontsize=11];\n";
     for (const v1::TopologyCable& cable : topology_.cables())
       ++cables_of_[PairOf(cable.from_node(), cable.to_node())];
     for (const v1::TopologyCable& cable : topology_.cables()) out += DrawCable(cable);

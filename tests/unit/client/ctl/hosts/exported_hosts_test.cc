@@ -187,7 +187,7 @@ TEST(ExportedHostsTest, LineSaysWhichNeighboursShareNoCable) {
   for (int i = 0; i < 3; ++i) fabric.Address(i, "en0", "192.168.7." + std::to_string(i + 1));
   const ExportedHosts exported = Exported(fabric);
   EXPECT_FALSE(exported.neighbours_share_cables);
-  EXPECT_THAT(Notes(exported), HasSubstr("share no cable: n2 to n0;"));
+  EXPECT_THAT(Notes(exported), HasSubstr("without a common cable: n2 to n0;"));
   // n2 connects to n0: not by an end of the cable to n1, which it does not reach.
   EXPECT_THAT(exported.file.hosts[0].ips, ElementsAre("192.168.7.1"));
   EXPECT_THAT(exported.file.hosts[1].ips, ElementsAre("10.0.1.2"));
@@ -244,7 +244,7 @@ TEST(ExportedHostsTest, WithoutSuchAddressesTheRingGoesOverTheNetworkAndThatIsSa
   EXPECT_THAT(exported.file.hosts[1].ips, ElementsAre("192.168.7.2"));
   EXPECT_TRUE(exported.neighbours_share_cables);
   EXPECT_THAT(Notes(exported),
-              HasSubstr("the cable from n0 to n1 has no IPv4 addresses at both ends"));
+              HasSubstr("the cable from n0 to n1 does not have IPv4 addresses at both ends"));
   EXPECT_THAT(Notes(exported), HasSubstr("192.168.7.2 (en0)"));
 }
 
@@ -253,7 +253,7 @@ TEST(ExportedHostsTest, NoAddressAtAllIsSaid) {
   pair.LinkLocal(0, 1);
   const ExportedHosts exported = Exported(pair);
   EXPECT_THAT(exported.file.hosts[0].ips, IsEmpty());
-  EXPECT_THAT(Notes(exported), HasSubstr("no IPv4 address is known of n0, n1"));
+  EXPECT_THAT(Notes(exported), HasSubstr("found no IPv4 address of n0, n1"));
 }
 
 TEST(ExportedHostsTest, OnASwitchEachHasItsAddressThere) {
@@ -301,8 +301,8 @@ TEST(ExportedHostsTest, RingWithRdmaIsForJacclsRing) {
   EXPECT_EQ(exported.file.backend, "jaccl-ring");
   EXPECT_THAT(exported.file.hosts[0].rdma,
               ElementsAre(IsEmpty(), ElementsAre("rdma_en7"), IsEmpty(), ElementsAre("rdma_en8")));
-  EXPECT_THAT(Notes(exported), HasSubstr("no IPv4 address is known by which all others reach n0"));
-  EXPECT_THAT(Notes(exported), HasSubstr("of the first host, where mlx.launch has ranks meet"));
+  EXPECT_THAT(Notes(exported), HasSubstr("found no IPv4 address by which all others reach n0"));
+  EXPECT_THAT(Notes(exported), HasSubstr("of the first host, to which mlx.launch connects"));
   const ExportedHosts plain = Exported(ring, {.backend = "ring"});
   EXPECT_EQ(plain.file.hosts[0].ips.size(), 1u);
   EXPECT_THAT(plain.file.hosts[0].rdma, IsEmpty());
@@ -352,7 +352,7 @@ TEST(ExportedHostsTest, NodesThatAreNotUpAreLeftOutOrRefused) {
   EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n0", "n1"}}), HasSubstr("node n1 is lost"));
   EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n9"}}), HasSubstr("cluster studio has no node n9"));
   EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n0", FakeFabric::Id(0)}}),
-              HasSubstr("named twice"));
+              HasSubstr("listed twice"));
 }
 
 TEST(ExportedHostsTest, GivenOrderIsKeptThoughNeighboursShareNoCable) {
@@ -361,7 +361,7 @@ TEST(ExportedHostsTest, GivenOrderIsKeptThoughNeighboursShareNoCable) {
       Exported(fabric, {.nodes = {"n3", "n2", "n0", "n1"}, .keep_order = true});
   EXPECT_THAT(ExportedNames(exported), ElementsAre("n3", "n2", "n0", "n1"));
   EXPECT_FALSE(exported.neighbours_share_cables);
-  EXPECT_THAT(Notes(exported), HasSubstr("n3 to n2, n0 to n1 (without --rank-order"));
+  EXPECT_THAT(Notes(exported), HasSubstr("n3 to n2, n0 to n1 (another order"));
 }
 
 TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
@@ -377,7 +377,7 @@ TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
   }
   EXPECT_THAT(RefusedExport(pair, {.ssh_names = {{"n7", "a"}}}), HasSubstr("--ssh-name: cluster"));
   EXPECT_THAT(RefusedExport(pair, {.ssh_names = {{"n0", "n1"}}}),
-              HasSubstr("two nodes are \"n1\""));
+              HasSubstr("two nodes have the host name \"n1\""));
 }
 
 // Why: ssh gets the file's names, and may pass them to a shell; nodes choose their own.
@@ -401,8 +401,8 @@ TEST(ExportedHostsTest, TwoNodesOfOneNameAreToldApartByTheirIds) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1");
   pair.node(1).set_name("n0");
-  EXPECT_THAT(RefusedExport(pair), HasSubstr("two nodes are \"n0\" for ssh"));
-  EXPECT_THAT(RefusedExport(pair, {.nodes = {"n0"}}), HasSubstr("two nodes are called n0"));
+  EXPECT_THAT(RefusedExport(pair), HasSubstr("two nodes have the host name \"n0\""));
+  EXPECT_THAT(RefusedExport(pair, {.nodes = {"n0"}}), HasSubstr("two nodes are named n0"));
   EXPECT_THAT(ExportedNames(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "n1"}}})),
               ElementsAre("n0", "n1"));
 }

@@ -89,7 +89,7 @@ TEST(HostfileTest, SkipsWhatMeansNothingHere) {
   EXPECT_EQ(file.hosts[0].slots, 4u);
   EXPECT_EQ(file.hosts[1].slots, 1u);
   EXPECT_EQ(file.note,
-            "these settings mean nothing here, and are skipped: binding, ifname, port, slots=auto, "
+            "ignored settings: binding, ifname, port, slots=auto, "
             "sockets");
   EXPECT_THAT(NamesIn(ParsedHostfile("[2001:db8::1]\n")), ElementsAre("2001:db8::1"));
   EXPECT_THAT(NamesIn(ParsedHostfile("\xef\xbb\xbf[{\"ssh\": \"mac-1\"}]")), ElementsAre("mac-1"));
@@ -191,7 +191,7 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
               HasSubstr("hosts[0].ssh: expected a host"));
   EXPECT_THAT(WrongHostfile(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
   EXPECT_THAT(WrongHostfile(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"),
-              HasSubstr("names no hosts"));
+              HasSubstr("mlx.launch made for its ranks"));
 }
 
 // Why: nested data is copied and shown by recursive functions, which ended mlxcommctl for lack of
@@ -210,7 +210,7 @@ TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
     return "[{\"ssh\": \"a\", \"x\": " + Repeated("[", depth) + Repeated("]", depth) + "}]";
   };
   EXPECT_THAT(NamesIn(ParsedHostfile(nested(14))), ElementsAre("a"));
-  EXPECT_THAT(WrongHostfile(nested(15)), HasSubstr("got 17: remove the fields that are deeper"));
+  EXPECT_THAT(WrongHostfile(nested(15)), HasSubstr("got 17: remove the deeper fields"));
 }
 
 TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
