@@ -79,19 +79,8 @@ std::shared_ptr<mx::distributed::detail::GroupImpl> DaemonGroup::split(int color
   return part;
 }
 
-void DaemonGroup::all_sum(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_SUM}, &input, &output,
-           stream);
-}
-
-void DaemonGroup::all_max(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_MAX}, &input, &output,
-           stream);
-}
-
-void DaemonGroup::all_min(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_MIN}, &input, &output,
-           stream);
+void DaemonGroup::AllReduce(mlxcomm_operator op, const array& input, array& output, Stream stream) {
+  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = op}, &input, &output, stream);
 }
 
 void DaemonGroup::sum_scatter(const array& input, array& output, Stream stream) {

@@ -45,15 +45,22 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   int size() override { return static_cast<int>(joined_->size()); }
   // With a negative color the rank gets a group of its own, because MLX has no "no group".
   std::shared_ptr<GroupImpl> split(int color, int key) override;
-  void all_sum(const array& input, array& output, Stream stream) override;
+  void all_sum(const array& input, array& output, Stream stream) override {
+    AllReduce(MLXCOMM_SUM, input, output, stream);
+  }
   void all_gather(const array& input, array& output, Stream stream) override;
   void send(const array& input, int destination, Stream stream) override;
   void recv(array& output, int source, Stream stream) override;
-  void all_max(const array& input, array& output, Stream stream) override;
-  void all_min(const array& input, array& output, Stream stream) override;
+  void all_max(const array& input, array& output, Stream stream) override {
+    AllReduce(MLXCOMM_MAX, input, output, stream);
+  }
+  void all_min(const array& input, array& output, Stream stream) override {
+    AllReduce(MLXCOMM_MIN, input, output, stream);
+  }
   void sum_scatter(const array& input, array& output, Stream stream) override;
 
  private:
+  void AllReduce(mlxcomm_operator op, const array& input, array& output, Stream stream);
   std::shared_ptr<JoinedGroup> joined_;
 };
 

@@ -1,23 +1,115 @@
 #include "client/mpi/process.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/lib/interrupt.h"
 #include "client/lib/pending_sends.h"
-#include "client/mpi/mlx_streams.h"
 
 namespace mlxcomm::mpi {
 namespace {
+
+// Waits at exit until the calling MLX has finished its streams' work. A program may exit with operations
+// queued that MLX has not passed to MPI yet (mx.async_eval), and other ranks still need them. This uses three
+// functions of MLX's public C++ interface (mlx/stream.h, mlx/scheduler.h), found in the library that called
+// MPI_Init; without them it does nothing.
+class MlxStreams {
+ public:
+  // MLX's layout, because it is passed by value.
+  struct Stream {
+    int index;
+    int device_type;
+    int device_index;
+  };
+
+  MlxStreams() = default;
+  // Looks in the library that contains `caller`. This creates MLX's scheduler and list of streams, so that
+  // exit handlers registered later run before these are destroyed.
+  static MlxStreams Find(const void* caller);
+
+  // Waits at most this long, and returns whether MLX has finished.
+  bool AwaitEnd(std::chrono::seconds most) const;
+
+ private:
+  std::vector<Stream> (*get_streams_)() = nullptr;
+  void (*synchronize_)(Stream) = nullptr;
+};
+
+// mlx::core::get_streams(), synchronize(Stream), scheduler::scheduler(), mangled by the Itanium C++ ABI.
+constexpr char kGetStreams[] = "_ZN3mlx4core11get_streamsEv";
+constexpr char kSynchronize[] = "_ZN3mlx4core11synchronizeENS0_6StreamE";
+constexpr char kScheduler[] = "_ZN3mlx4core9scheduler9schedulerEv";
+
+struct Finished {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool value = false;
+};
+
+MlxStreams MlxStreams::Find(const void* caller) {
+  MlxStreams found;
+  Dl_info library;
+  if (::dladdr(caller, &library) == 0 || library.dli_fname == nullptr) return found;
+  // It is loaded already; the handle is never closed.
+  void* const mlx = ::dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (mlx == nullptr) return found;
+  using GetStreams = std::vector<Stream> (*)();
+  using Synchronize = void (*)(Stream);
+  using Scheduler = void* (*)();
+  const auto get_streams = reinterpret_cast<GetStreams>(::dlsym(mlx, kGetStreams));
+  const auto synchronize = reinterpret_cast<Synchronize>(::dlsym(mlx, kSynchronize));
+  const auto scheduler = reinterpret_cast<Scheduler>(::dlsym(mlx, kScheduler));
+  if (get_streams == nullptr || synchronize == nullptr || scheduler == nullptr) return found;
+  scheduler();
+  get_streams();
+  found.get_streams_ = get_streams;
+  found.synchronize_ = synchronize;
+  return found;
+}
+
+// The work runs on another thread, which may block until the process ends.
+bool MlxStreams::AwaitEnd(std::chrono::seconds most) const {
+  if (get_streams_ == nullptr) return true;
+  const auto finished = std::make_shared<Finished>();
+  const auto run = [get_streams = get_streams_, synchronize = synchronize_, finished] {
+    try {
+      for (const Stream& stream : get_streams()) {
+        try {
+          synchronize(stream);
+        } catch (const std::exception& error) {  // An operation failed.
+          std::fprintf(stderr, "mlxcomm: at exit: %s\n", error.what());
+        }
+      }
+    } catch (const std::exception& error) {  // Out of memory.
+      std::fprintf(stderr, "mlxcomm: at exit: %s\n", error.what());
+    }
+    const std::lock_guard lock(finished->mutex);
+    finished->value = true;
+    finished->changed.notify_all();
+  };
+  try {
+    std::thread(run).detach();
+  } catch (const std::exception&) {  // No thread is available.
+    return false;
+  }
+  std::unique_lock lock(finished->mutex);
+  return finished->changed.wait_for(lock, most, [&finished] { return finished->value; });
+}
 
 struct Process {
   std::mutex joining;  // Locked before `mutex`, which no thread holds while it waits.

@@ -16,7 +16,6 @@
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/service/collect_service.h"
-#include "client/ctl/service/render_service.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/service/service_plan.h"
 #include "mlxcomm/v1/ctl.pb.h"

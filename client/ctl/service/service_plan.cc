@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/service/service_files.h"
 
@@ -560,6 +561,37 @@ std::vector<std::string> WrittenFolders(ServiceManager manager) {
     all.emplace_back("/var/log");
   }
   return all;
+}
+
+std::string DescribeStep(const ServiceStep& step) {
+  switch (step.kind) {
+    case Kind::kFolder: return absl::StrCat("create the folder ", step.path, " if it is missing");
+    case Kind::kWrite: return absl::StrCat("write ", step.path);
+    case Kind::kCopy: return absl::StrCat("copy ", step.from, " to ", step.path);
+    case Kind::kMove: return absl::StrCat("move ", step.from, " to ", step.path);
+    case Kind::kPutBack: return absl::StrCat("restore ", step.path, " from ", step.from);
+    case Kind::kRemove: return absl::StrCat("remove ", step.path);
+    case Kind::kRemoveIfEmpty: return absl::StrCat("remove ", step.path, " if it is empty");
+    case Kind::kRun: return absl::StrCat("run ", absl::StrJoin(step.words, " "));
+    case Kind::kAwaitEnd:
+      return absl::StrCat("wait until ", absl::StrJoin(step.words, " "), " fails");
+    case Kind::kAwaitSocket: return absl::StrCat("wait until mlxcommd answers at ", step.path);
+    case Kind::kAwaitNext:
+      return "wait until mlxcommd has no clients and has become the new program";
+    case Kind::kAwaitStay: return "wait until mlxcommd confirms that it does not restart";
+  }
+  return {};
+}
+
+std::string RenderPlan(const ServicePlan& plan) {
+  std::string text;
+  for (const ServiceStep& step : plan.steps) absl::StrAppend(&text, "  ", DescribeStep(step), "\n");
+  return text;
+}
+
+std::string RenderKept(const ServicePlan& plan) {
+  if (plan.kept.empty()) return {};
+  return absl::StrCat("Kept: ", absl::StrJoin(plan.kept, ", "), ". --purge removes these, too.\n");
 }
 
 }  // namespace mlxcomm::ctl

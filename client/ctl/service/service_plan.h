@@ -76,6 +76,11 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes);
 ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes);
 ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes);
 
+// "run systemctl daemon-reload"
+std::string DescribeStep(const ServiceStep& step);
+std::string RenderPlan(const ServicePlan& plan);
+std::string RenderKept(const ServicePlan& plan);
+
 // The command that `service logs` execs; empty on errors, with the reason in `why_not`.
 std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
                                      std::string& why_not);

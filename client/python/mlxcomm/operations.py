@@ -71,8 +71,7 @@ def checked(name: str, kind: str, op: Operator, x: mx.array, *, group: Group,
             stream: Stream = None) -> mx.array:
     """Builds the operation behind MLX's function `name`, with the calling line recorded."""
     call_checks.note(name)
-    return _mlxcomm.operate(_mlxcomm.kinds[kind], arguments.array("x", x), 0, 0, op, (), (), group,
-                            arguments.stream(stream), arguments.nanoseconds(None))
+    return _operate(kind, x, (group, arguments.stream(stream), 0), op=op)
 
 
 def _operator(op):

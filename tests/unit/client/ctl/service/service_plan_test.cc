@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "client/ctl/service/render_service.h"
 #include "client/ctl/service/service_files.h"
 
 namespace mlxcomm::ctl {
