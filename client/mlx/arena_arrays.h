@@ -29,9 +29,8 @@ struct Connected {
 };
 
 // Wraps memory in an MLX buffer; release() ends the buffer, not the memory. Metal needs whole pages. ptr() is
-// null
-// if the allocator declines: Metal returns no buffer, or in virtual machines one that is shorter than the
-// memory.
+// null if the allocator declines: Metal returns no buffer, or in virtual machines one that is shorter than
+// the memory.
 inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator& allocator,
                                                  void* data, std::size_t bytes) {
   using mlx::core::allocator::Buffer;

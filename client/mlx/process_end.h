@@ -5,8 +5,8 @@
 //   exit because of an error ─▶ the other ranks get the error at once
 //
 // exit() does this for programs of mlx-c (process_groups.h). Python exits while its threads still run
-// (mlxcomm/groups.py). It waits here, and a group is closed with its last owner. A thread that then takes the
-// GIL aborts the process, so tasks that end after KeepLaterEnds do not return.
+// (mlxcomm/groups.py): it calls AwaitQueued, and a group is closed with its last owner. A thread that then
+// takes the GIL aborts the process, so tasks that end after KeepLaterEnds do not return.
 //
 // Owner: the process; never destroyed, because MLX's threads live on. Thread: any. Uses are an atomic number,
 // so that a forked child cannot find a locked mutex.

@@ -277,7 +277,7 @@ int RunClusterJoin(const ClusterOptions& options) {
   }
   if (!written.ok()) return FailWith(written);
   Print("stored the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  // Not PrintOutcome: a daemon that ran without a key must be restarted, which is not a failure.
+  // Not PrintOutcome: a daemon that ran without a key must be restarted; the exit status is still 0.
   return PrintKey(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 

@@ -3,10 +3,9 @@
 //   ssh    the node's name, or that of --ssh-name
 //   order  if possible, neighbours in the list share a cable, all around, as MLX's ring connects
 //   ips    for the ring, the host's ends of its cables to the previous host, the same number on every host;
-//   for JACCL
-//          one address that all others reach, because all ranks connect to rank 0
-//   rdma   the devices towards each other host, if every pair (`jaccl-ring`: every two neighbours) has an
-//   RDMA cable
+//          for JACCL one address that all others reach, because all ranks connect to rank 0
+//   rdma   the devices towards each other host, if every pair (`jaccl-ring`: every two neighbours) has
+//          an RDMA cable
 //
 // Imperfections are notes; only a fault that makes the file useless is a failure.
 #pragma once

@@ -164,7 +164,7 @@ int JobsOf(const v1::StatusReply& reply) {
   }));
 }
 
-// Makes a call, because the daemon logs processes that only connect.
+// Calls the daemon rather than only connecting: it logs processes that connect and do nothing.
 void QueryDaemon(ServiceFacts& facts) {
   v1::StatusReply reply;
   const Failure failure = FetchStatus(facts.socket, reply);

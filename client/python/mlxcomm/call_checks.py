@@ -30,7 +30,7 @@ _traces = contextvars.ContextVar("traces", default=False)  # Set while mx.compil
 
 
 def _wanted(text):
-    """Returns after how many operations values are compared (0: never); None if checks are off."""
+    """Returns N if every Nth result is compared, 0 if only the order is checked, None if checks are off."""
     kind, _, every = text.partition(":")
     if kind in ("", "0", "none"):
         return None

@@ -4,8 +4,7 @@ each other, and with a GPU each adds two crossings between GPU and CPU streams.
     average_gradients  one operation for each 32 MiB of gradients of one dtype; MLX needs one for each array
                        when dtypes differ
     sum_gradients      for sharded layers: layers with the same input x (the projections for query, key and
-    value)
-                       share one operation in the backward pass
+                       value) share one operation in the backward pass
 
 ``mlxcomm.install()`` replaces them for mlxcomm's groups only. If the program replaces
 ``mx.distributed.all_sum`` (a profiler, a test), MLX's own code runs and calls the replacement.
@@ -64,8 +63,7 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
 
     Args:
         gradients: a tree (lists, tuples, dicts) of floating or complex arrays, with the same structure,
-        shapes
-            and dtypes on all ranks.
+            shapes and dtypes on all ranks.
         group: from `mlxcomm.init` or `split`; by default ``init()``.
         all_reduce_size: bytes. Gradients of one dtype are packed until they reach this size, and each pack is
             one operation, which begins as soon as its gradients are computed. 0: one operation for each

@@ -23,8 +23,7 @@ the others wait until ``DeadlineExceededError`` names it.
 
 **Gradients.** `all_reduce` and `all_gather` follow MLX: the gradient of a loss that every rank computes from
 the result is not summed over ranks. All others are linear maps over all ranks with their true adjoint, which
-is itself
-an operation: every rank must differentiate, and evaluate the gradient, even if its gradient is zero.
+is itself an operation: every rank must differentiate, and evaluate the gradient, even if that is zero.
 
 **Transformations.** ``vmap`` runs one operation for the batch. Forward mode (``mx.jvp``) works for linear
 operations except send and recv. ``mx.compile`` works; equal operations are never merged.

@@ -66,7 +66,7 @@ def output_of(line):
 
 
 class Run:
-    """Gives the steps notes, a deadline, the daemon, and a person."""
+    """What the steps use: the notes, the deadline, the daemon, and the person at the Mac."""
 
     def __init__(self, options, notes):
         self.notes, self.large_bytes, self.command = notes, options.large, options.prompt_command
@@ -335,10 +335,8 @@ class Cable:
 
     def await_last(self, kind, rails, seconds, since_us=None):
         """Waits until `kind` is the last event of each rail, and returns whether it happened in time. An
-        event
-        at or after since_us counts even if others follow: a rail between two ports of one machine comes back
-            at
-        once, although the cable is out."""
+        event at or after since_us counts even if others follow: a rail between two ports of one machine comes
+        back at once, although the cable is out."""
         until = time.monotonic() + seconds
         while True:
             self.listen()
@@ -413,7 +411,7 @@ def pull(run):
                 events, _ = one.do("pull", f"{ask} (If both Macs ask, pull it once.)", "rail_down",
                                    "interface_down")
             except LeftOut:
-                one.judge_daemon(node["pid"])  # It may have crashed with the cable.
+                one.judge_daemon(node["pid"])  # The daemon may have crashed when the cable was pulled.
                 with contextlib.suppress(LeftOut):  # The cable may be out anyway.
                     run.ask_person("plug", one.interface, "Plug it in again.")
                 raise
@@ -441,7 +439,7 @@ def why_no_rails(run, seconds):
 def sleep(run):
     """let the machine sleep, and wake it"""
     def passed():
-        """Returns seconds by the first two of CLOCKS, and the seconds asleep."""
+        """Returns the seconds that the first two of CLOCKS have counted, and the seconds asleep."""
         steady, counting, other = (time.clock_gettime(clock) - then for clock, then in zip(CLOCKS, since))
         return steady, counting, counting - other
 

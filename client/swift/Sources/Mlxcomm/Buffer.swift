@@ -1,9 +1,8 @@
 // Elements in the arena, the memory that this process shares with its daemon.
 //
 // While an operation is in progress, no other code may touch what it writes, or change what it reads. Memory
-// enforces
-// this with claims on ranges of bytes: another operation on claimed bytes throws, and direct access traps,
-// like overlapping access to a variable.
+// enforces this with claims on ranges of bytes: another operation on claimed bytes throws, and direct access
+// traps, like overlapping access to a variable.
 //
 // Thread: any. Memory: the arena's, or the heap's in a group of one rank; freed with its last buffer, view
 // and operation.

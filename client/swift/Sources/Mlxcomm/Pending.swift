@@ -1,7 +1,6 @@
 // An operation in progress.
 //
-//   begin ─▶ begun ─▶ awaited by one thread (another may cancel it) ─▶ ended: all waiting threads get the
-//   result
+//   begin ─▶ begun ─▶ awaited by one thread (another may cancel it) ─▶ ended: all waiters get the result
 //
 // libmlxcomm reports the end of an operation only once: to the thread that waits or to the one that cancels.
 // This class passes the result to all callers.

@@ -1,4 +1,4 @@
-// Every byte arrives, by each kind of copy, and no byte beside is changed.
+// Each kind of copy copies every byte and changes no other.
 #include "client/mlx/copy_in.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::byte> Numbers(std::size_t bytes) {
   return numbers;
 }
 
-// Copies to an address this far behind the beginning of a line.
+// Copies to an address with this offset in a cache line.
 void ExpectCopied(std::size_t bytes, std::size_t behind) {
   const std::vector<std::byte> from = Numbers(bytes + 1);
   std::vector<std::byte> memory(bytes + 4 * kMargin, kUntouched);
@@ -37,15 +37,15 @@ void ExpectCopied(std::size_t bytes, std::size_t behind) {
   EXPECT_TRUE(std::all_of(to + bytes, memory.data() + memory.size(), is_untouched));
 }
 
-TEST(CopyInTest, CopiesWhatFitsTheCaches) {
+TEST(CopyInTest, CopiesSmallInputsThroughTheCaches) {
   for (const std::size_t bytes : {0u, 1u, 63u, 64u, 4097u}) ExpectCopied(bytes, 0);
 }
 
-TEST(CopyInTest, CopiesWhatGoesPastThemWithItsRest) {
+TEST(CopyInTest, CopiesLargeInputsPastTheCachesWithTheirRest) {
   for (const std::size_t more : {0u, 1u, 63u, 64u, 65u}) ExpectCopied(kStreamBytes + more, 0);
 }
 
-TEST(CopyInTest, CopiesToWhereNoLineBegins) { ExpectCopied(kStreamBytes + 100, 4); }
+TEST(CopyInTest, CopiesToUnalignedAddresses) { ExpectCopied(kStreamBytes + 100, 4); }
 
 }  // namespace
 }  // namespace mlxcomm::graph::copy_in_test

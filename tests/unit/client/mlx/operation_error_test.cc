@@ -1,4 +1,4 @@
-// A failure is found by its text, because MLX and mlx-c pass on only that.
+// Failures are found by text, because MLX and mlx-c pass on only the text.
 #include "client/mlx/operation_error.h"
 
 #include <gtest/gtest.h>
@@ -29,14 +29,14 @@ TEST(OperationErrorTest, IsFoundByItsText) {
   EXPECT_FALSE(FindRecentFailureWithin(""));
 }
 
-// Why: the rank in a message that came twice may be another group's, with the same number.
-TEST(OperationErrorTest, TheLatestOfTwoEqualTextsIsFound) {
+// Why: two groups may have failures with the same text, but different ranks.
+TEST(OperationErrorTest, FindsTheLatestOfTwoEqualTexts) {
   const OperationError earlier(Lost(1, "twice"));
   const OperationError later(Lost(2, "twice"));
   EXPECT_EQ(FindRecentFailureWithin("RANK_LOST: twice, it says")->rank, 2);
 }
 
-TEST(OperationErrorTest, SixtyFourAreRemembered) {
+TEST(OperationErrorTest, RemembersSixtyFour) {
   for (int i = 0; i < 65; ++i) {
     const OperationError error(Lost(i, "number " + std::to_string(i) + "."));
   }
@@ -45,7 +45,7 @@ TEST(OperationErrorTest, SixtyFourAreRemembered) {
   EXPECT_EQ(FindRecentFailureWithin("RANK_LOST: number 64.")->rank, 64);
 }
 
-// The signs stay doubled, so this runs in a process of its own.
+// Doubling cannot be switched off, so this runs in its own process.
 [[noreturn]] void ThrowWithDoubledSigns(const std::string& message) {
   DoublePercentSigns();
   const OperationError error(Lost(4, message));
@@ -61,7 +61,7 @@ TEST(OperationErrorTest, SixtyFourAreRemembered) {
 }
 
 // Why: mlx-c prints what() as a format, and it contains another process's text.
-TEST(OperationErrorTest, PercentSignsAreDoubledWhereTheTextIsAFormat) {
+TEST(OperationErrorTest, DoublesPercentSignsIfTheTextIsAFormat) {
   const std::string message = "%n100%% of %s%";
   EXPECT_EQ(OperationError(Lost(1, message)).what(), "RANK_LOST: " + message);
   EXPECT_EXIT(ThrowWithDoubledSigns(message), testing::ExitedWithCode(0), "");

@@ -1,4 +1,4 @@
-// Handles are closed only where no call is under way, and no call begins afterwards, whatever threads do.
+// Handles are closed only while no call is in progress, and no call begins afterwards.
 #include "client/mlx/process_end.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ bool MayUse() {
   }
 }
 
-// Groups stay closed, so this runs in a process of its own.
+// Groups remain closed, so this runs in its own process.
 [[noreturn]] void CloseBetweenCalls() {
   EXPECT_FALSE(ProcessHasEnded());
   std::optional<GroupUse> first(std::in_place);
@@ -61,7 +61,7 @@ bool MayUse() {
   std::_Exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-TEST(GroupUseTest, GroupsAreClosedBetweenCallsAndStaySo) {
+TEST(GroupUseTest, ClosesGroupsBetweenCallsForGood) {
   EXPECT_EXIT(CloseBetweenCalls(), testing::ExitedWithCode(0), "");
 }
 

@@ -1,4 +1,4 @@
-// When MLX's claim that it has accepted the memory is believed.
+// When MLX counts as having accepted the memory.
 #include "client/mlx/arena_arrays.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using mlx::core::allocator::Allocator;
 using mlx::core::allocator::Buffer;
 
-// Declines as Metal does: with no buffer, or with one of another length.
+// Declines like Metal: with no buffer, or with one of another length.
 class DecliningAllocator final : public Allocator {
  public:
   Buffer malloc(std::size_t) override { return Buffer{nullptr}; }
@@ -32,7 +32,7 @@ class DecliningAllocator final : public Allocator {
   int released = 0;
 };
 
-TEST(SharedBufferTest, IsTheAllocatorsWhereItTakesAll) {
+TEST(SharedBufferTest, IsTheAllocatorsBufferIfItCoversAll) {
   DecliningAllocator allocator;
   allocator.length = 4096;
   std::byte data[16];
@@ -40,7 +40,7 @@ TEST(SharedBufferTest, IsTheAllocatorsWhereItTakesAll) {
   EXPECT_EQ(allocator.released, 0);
 }
 
-TEST(SharedBufferTest, IsNoneWhereTheAllocatorGivesNone) {
+TEST(SharedBufferTest, IsNullIfTheAllocatorReturnsNone) {
   DecliningAllocator allocator;
   allocator.gives_one = false;
   std::byte data[16];
@@ -48,8 +48,8 @@ TEST(SharedBufferTest, IsNoneWhereTheAllocatorGivesNone) {
   EXPECT_EQ(allocator.released, 0);
 }
 
-// Why: in virtual machines Metal gives a buffer of no bytes, whose contents are a null pointer.
-TEST(SharedBufferTest, IsNoneWhereTheBufferIsShorterThanTheMemory) {
+// Why: in virtual machines Metal returns a buffer of no bytes, whose contents pointer is null.
+TEST(SharedBufferTest, IsNullIfTheBufferIsShorterThanTheMemory) {
   DecliningAllocator allocator;
   std::byte data[16];
   for (const std::size_t length : {std::size_t{0}, std::size_t{4095}}) {
@@ -60,7 +60,7 @@ TEST(SharedBufferTest, IsNoneWhereTheBufferIsShorterThanTheMemory) {
   }
 }
 
-TEST(SharedBufferTest, IsNotAskedForOfNoBytes) {
+TEST(SharedBufferTest, IsNullForNoBytes) {
   DecliningAllocator allocator;
   std::byte data[16];
   EXPECT_EQ(SharedBuffer(allocator, data, 0).ptr(), nullptr);

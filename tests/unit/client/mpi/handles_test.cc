@@ -12,7 +12,7 @@ using testing::ThrowsMessage;
 
 void Nothing(void*, void*, int*, MPI_Datatype*) {}
 
-TEST(HandlesTest, NamesEveryTypeOfMlx) {
+TEST(HandlesTest, FindsEveryTypeOfMlx) {
   EXPECT_EQ(FindType(&ompi_mpi_c_bool, "f").type, MLXCOMM_BOOL);
   EXPECT_EQ(FindType(&ompi_mpi_int8_t, "f").type, MLXCOMM_INT8);
   EXPECT_EQ(FindType(&ompi_mpi_uint16_t, "f").bytes, 2U);
@@ -22,8 +22,8 @@ TEST(HandlesTest, NamesEveryTypeOfMlx) {
   EXPECT_EQ(FindType(&ompi_mpi_c_complex, "f").type, MLXCOMM_COMPLEX64);
 }
 
-// Why: MLX makes both of two bytes, and only the order distinguishes them. In one test, because
-// they exist once for the process.
+// Why: MLX makes both from two bytes, and only the order distinguishes them. One test, because they exist
+// once in the process.
 TEST(HandlesTest, TakesTheFirstTypeOfTwoBytesForFloat16AndTheSecondForBfloat16) {
   const MPI_Datatype first = MakeHalf(2, &ompi_mpi_uint8_t);
   const MPI_Datatype second = MakeHalf(2, &ompi_mpi_uint8_t);
@@ -44,8 +44,8 @@ TEST(HandlesTest, RefusesTypesThatMlxDoesNotMake) {
   refuses(2, nullptr);
 }
 
-// Why: a program built for another MPI passes its numbers here. How: addresses that cannot be read.
-TEST(HandlesTest, NeverFollowsAnUnknownHandle) {
+// Why: a program built for another MPI passes its numbers as handles. How: unreadable addresses.
+TEST(HandlesTest, NeverDereferencesAnUnknownHandle) {
   for (const std::uintptr_t address :
        {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{0x4c000405}, ~std::uintptr_t{0}}) {
     const auto handle = reinterpret_cast<void*>(address);
@@ -60,7 +60,7 @@ TEST(HandlesTest, NeverFollowsAnUnknownHandle) {
   EXPECT_THROW(FindOperator(&ompi_mpi_float, "f"), std::runtime_error);
 }
 
-TEST(HandlesTest, AsksTheDaemonForItsOwnOperatorsAndCallsOthers) {
+TEST(HandlesTest, UsesTheDaemonsOperatorsAndCallsOthers) {
   EXPECT_EQ(FindOperator(&ompi_mpi_op_max, "f").For(MLXCOMM_INT32), MLXCOMM_MAX);
   const Operator made = FindOperator(MakeOperator(&Nothing), "f");
   EXPECT_EQ(made.For(MLXCOMM_FLOAT16), std::nullopt);
@@ -70,7 +70,7 @@ TEST(HandlesTest, AsksTheDaemonForItsOwnOperatorsAndCallsOthers) {
   EXPECT_EQ(half.For(MLXCOMM_COMPLEX64), std::nullopt);
   EXPECT_THROW(MakeOperator(nullptr), std::runtime_error);
 
-  // It keeps a bounded number of them. Here, because afterwards there is no room.
+  // The number is limited. Last, because afterwards no operator can be created.
   const auto make_many = [] {
     for (std::size_t i = 0; i <= kOperatorsMax; ++i) MakeOperator(&Nothing);
   };

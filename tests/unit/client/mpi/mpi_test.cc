@@ -1,4 +1,4 @@
-// The functions by their C interface, in a world of one rank, which needs no daemon.
+// The C functions in a world of one rank, which needs no daemon.
 // tests/interop/test_mpi_shim.py has two ranks with daemons.
 #include <gmock/gmock.h>
 
@@ -32,14 +32,14 @@ class MpiTest : public testing::Test {
   std::vector<float> out_{0, 0, 0};
 };
 
-TEST_F(MpiTest, SaysOpenMpiInItsVersion) {
+TEST_F(MpiTest, HasOpenMpiInItsVersion) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(version, &length);
   EXPECT_THAT(std::string(version, static_cast<std::size_t>(length)), HasSubstr("Open MPI"));
 }
 
-TEST_F(MpiTest, OfOneRankGivesBackWhatItGets) {
+TEST_F(MpiTest, ReturnsTheInputForOneRank) {
   int size = 0;
   MPI_Comm_size(world_, &size);
   EXPECT_EQ(size, 1);
@@ -53,7 +53,7 @@ TEST_F(MpiTest, OfOneRankGivesBackWhatItGets) {
   MPI_Allreduce(nullptr, nullptr, 0, &ompi_mpi_float, &ompi_mpi_op_sum, world_);
 }
 
-TEST_F(MpiTest, InitializesAgainAfterTheEnd) {
+TEST_F(MpiTest, InitializesAgainAfterFinalize) {
   MPI_Init(nullptr, nullptr);
   MPI_Finalize();
   MPI_Finalize();
@@ -64,7 +64,7 @@ TEST_F(MpiTest, InitializesAgainAfterTheEnd) {
   EXPECT_EQ(MPI_Comm_size(world_, &size), MPI_SUCCESS);
 }
 
-TEST_F(MpiTest, ForgetsACommunicatorThatWasFreed) {
+TEST_F(MpiTest, ForgetsAFreedCommunicator) {
   MPI_Comm part = nullptr;
   MPI_Comm_split(world_, 0, 0, &part);
   int rank = -1;
@@ -79,8 +79,8 @@ TEST_F(MpiTest, ForgetsACommunicatorThatWasFreed) {
   EXPECT_EQ(MPI_Comm_free(nullptr), MPI_ERR_COMM);
 }
 
-// Why: a program of another MPI, or a wrong one, must get an error that shows the argument.
-TEST_F(MpiTest, RefusesWhatItDoesNotKnow) {
+// Why: a wrong program, or one for another MPI, must get an error that names the argument.
+TEST_F(MpiTest, RefusesUnknownArguments) {
   float* const in = in_.data();
   float* const out = out_.data();
   const MPI_Datatype type = &ompi_mpi_float;

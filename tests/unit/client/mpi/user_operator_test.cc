@@ -12,7 +12,7 @@
 namespace mlxcomm::mpi::user_operator_test {
 namespace {
 
-// The two types as a program has them: small, exact, and enough for sums of the four values.
+// The two types with just enough arithmetic for the four values.
 struct BFloat16 {
   std::uint16_t bits;
   explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
@@ -82,22 +82,21 @@ class UserOperatorTest : public testing::Test {};
 using Halves = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(UserOperatorTest, Halves);
 
-TYPED_TEST(UserOperatorTest, KnowsSumMaxAndMin) {
+TYPED_TEST(UserOperatorTest, RecognizesSumMaxAndMin) {
   EXPECT_EQ(RecognizeOnHalves(&Sum<TypeParam>), MLXCOMM_SUM);
   EXPECT_EQ(RecognizeOnHalves(&Max<TypeParam>), MLXCOMM_MAX);
   EXPECT_EQ(RecognizeOnHalves(&Min<TypeParam>), MLXCOMM_MIN);
 }
 
-// Why: a function that is mistaken for another would give wrong values and no error.
-TYPED_TEST(UserOperatorTest, TakesNothingElseForOneOfThem) {
+// Why: a wrongly recognized function would silently give wrong values.
+TYPED_TEST(UserOperatorTest, RecognizesNothingElse) {
   EXPECT_EQ(RecognizeOnHalves(&Product<TypeParam>), std::nullopt);
   EXPECT_EQ(RecognizeOnHalves(&LargestSize<TypeParam>), std::nullopt);
   EXPECT_EQ(RecognizeOnHalves(&First<TypeParam>), std::nullopt);
   EXPECT_EQ(RecognizeOnHalves(&Difference<TypeParam>), std::nullopt);
 }
 
-// MLX's own functions for complex64 are tried as well: elements of eight bytes must stay within the
-// values.
+// MLX's functions for complex64 are called too, and must not read beyond the values.
 void MaxOfComplex(void* in, void* out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) {
     std::complex<float> a, b;
@@ -106,7 +105,7 @@ void MaxOfComplex(void* in, void* out, int* count, MPI_Datatype*) {
     if (b.real() < a.real()) std::memcpy(static_cast<char*>(out) + 8 * i, &a, 8);
   }
 }
-TEST(UserOperatorTest, MayBeAskedAboutLargerElements) {
+TEST(UserOperatorTest, AcceptsFunctionsForLargerElements) {
   EXPECT_EQ(RecognizeOnHalves(&MaxOfComplex), MLXCOMM_MAX);  // Never used for complex64.
 }
 

@@ -1,4 +1,4 @@
-"""Wrong arguments: one line that names the argument, what was expected, and what came.
+"""Wrong arguments: one line that names the argument, what was expected, and what was passed.
 
 Why: the extension's own answer is five lines of C++ signatures, and "'<' not supported" names nothing.
 How: each argument of each public function gets each value that is wrong for it; the others are right.
@@ -23,7 +23,7 @@ COUNTS = [5, 1.5, "ab", [1.5], ["4"], [[4]], [True], {4: 1}, {4}, [-4], [2**40],
 STREAMS = [5, "cpu", [mx.cpu], mx.gpu, mx.Device(mx.gpu, 0)]
 ARRAYS = [None, 1.0, "abc", {}, [1.0], [[X]], object()]
 
-# What is wrong for an argument of that name, whichever function has it.
+# Wrong values by argument name, for all functions.
 WRONG = {
     "after": [1.0, "abc", [X]],
     "all_reduce_size": [None, "1", [1], True, math.nan],
@@ -58,7 +58,7 @@ WRONG = {
     "trees": [None, 1.0, "abc", {"weight": 1}],
     "x": ARRAYS,
 }
-# Right ones, for arguments without a default; and where others depend on the one that is wrong.
+# Valid values for required arguments, and for arguments that depend on the wrong one.
 RIGHT = {"batches": [], "color": 0, "destination": 0, "dtype": mx.float32, "gradients": X, "root": 0,
          "seconds": 1, "send_counts": [4], "shape": [4], "source": 0, "tree": X, "x": X}
 TOGETHER = {"rank": {"size": 2}, "size": {"rank": 0}, "receive_counts": {"send_counts": [4]}}
@@ -75,14 +75,14 @@ def calls():
 
 @pytest.fixture
 def alone(monkeypatch):
-    """No launcher: a group of one, which needs no daemon."""
+    """Without a launcher: a group of one, which needs no daemon."""
     for name in ("MLX_RANK", "MLX_WORLD_SIZE", "RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLXCOMM_SOCKET", "/nowhere/at/all.sock")
 
 
 @pytest.mark.parametrize(("function", "name", "value"), list(calls()))
-def test_each_wrong_argument_is_named_in_one_line(alone, function, name, value):
+def test_an_error_names_each_wrong_argument_in_one_line(alone, function, name, value):
     called = getattr(mlxcomm, function)
     parameters = inspect.signature(called).parameters
     arguments = {one: RIGHT[one] for one, parameter in parameters.items()
@@ -98,8 +98,8 @@ def test_each_wrong_argument_is_named_in_one_line(alone, function, name, value):
     assert re.fullmatch(rf"{name}(\[\d+\])?: expected .+, got .+", said), said
 
 
-# Why: a list of a program's own class came back as a plain one, which type checkers deny.
-def test_many_arrays_come_back_in_their_own_class(alone):
+# Why: a list of a program's own class came back as a plain list, contrary to the types.
+def test_many_arrays_keep_the_class_of_their_list(alone):
     for kind in (list, tuple, type("List", (list,), {}), type("Tuple", (tuple,), {})):
         assert type(mlxcomm.all_reduce(kind([X, X]))) is kind
 
@@ -120,7 +120,7 @@ def test_many_arrays_come_back_in_their_own_class(alone):
     (lambda: mlxcomm.broadcast(X, "0" * 999),
      f"TypeError: root: expected a rank of the group, got '{'0' * 39}... (str)"),
 ])
-def test_what_is_said_reads_well(alone, call, said):
+def test_messages_are_as_documented(alone, call, said):
     with pytest.raises((TypeError, ValueError)) as raised:
         call()
     assert f"{type(raised.value).__name__}: {raised.value}" == said

@@ -1,4 +1,4 @@
-"""Rank, size and job from launchers' variables: the library's answer, asked from Python."""
+"""Rank, size and job from launchers' variables."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_launchers_give_rank_and_size(variables, launch):
 
 
 @by_launcher
-def test_launches_are_told_apart_where_the_launcher_tells(variables, launch):
+def test_launches_are_different_jobs_if_the_launcher_distinguishes_them(variables, launch):
     if launch is None:
         assert place(variables).job == "default"
         return
@@ -81,7 +81,7 @@ def test_launches_are_told_apart_where_the_launcher_tells(variables, launch):
 # Why: the number of a file descriptor may differ between hosts, and then the ranks of one launch
 # would wait for each other in different jobs.
 @by_launcher
-def test_ranks_of_one_launch_say_the_same_job(variables, launch):
+def test_ranks_of_one_launch_find_the_same_job(variables, launch):
     own_to_a_rank = {"MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD",
                      "HYDI_CONTROL_FD", "SLURM_PROCID", "RANK", "LOCAL_RANK"}
     other = {name: "2" if name in own_to_a_rank else value for name, value in variables.items()}
@@ -89,11 +89,11 @@ def test_ranks_of_one_launch_say_the_same_job(variables, launch):
     assert place(other).rank == 2
 
 
-def test_alone_without_a_launcher():
+def test_without_a_launcher_there_is_one_rank():
     assert place({}) == ("default", 0, 1, False)
 
 
-def test_the_first_launcher_that_names_a_rank_counts():
+def test_the_first_launcher_that_sets_a_rank_wins():
     both = {**LAUNCHERS["Slurm"][0], "MLX_RANK": "3", "MLX_WORLD_SIZE": "5"}
     assert place(both) == (place(both).job, 3, 5, True)
 
@@ -113,10 +113,10 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
     assert find_place() == ("default", 1, 2, True)
 
 
-# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job name that
-# followed from the path differed on each rank, and no ranks ever met.
+# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job name made from the path
+# differed on each rank, so the ranks never found each other.
 @pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
-def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, variable):
+def test_ranks_of_mlx_launch_find_one_job_although_each_has_its_own_file(tmp_path, variable):
     hosts = [["10.0.0.1:5000"], ["10.0.0.2:5001"], ["10.0.0.3:5002"]]
     if variable == "MLX_IBV_DEVICES":
         hosts = [[None, "rdma_en2", "rdma_en3"], ["rdma_en2", None, "rdma_en3"],
@@ -160,14 +160,14 @@ def test_hostfile_may_be_an_object(tmp_path):
     ({}, {"rank": -1, "size": 2}, ["rank", "-1"]),
     ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2"}, {"rank": 5, "size": 2}, ["rank: expected", "size 2, got 5"]),
 ])
-def test_mistakes_are_told_by_name(variables, arguments, words):
+def test_errors_name_the_wrong_variable_or_argument(variables, arguments, words):
     with pytest.raises(ValueError) as raised:
         place(variables, **arguments)
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "3", "not json", '{"hosts": {}}'])
-def test_hostfile_that_is_none_is_told_by_name(tmp_path, text):
+def test_an_invalid_hostfile_is_an_error_that_names_it(tmp_path, text):
     file = tmp_path / "hosts"
     file.write_text(text)
     with pytest.raises(ValueError, match="MLX_HOSTFILE="):

@@ -1,4 +1,4 @@
-"""Failures as exceptions."""
+"""Failures become exceptions."""
 
 import importlib
 import inspect
@@ -40,22 +40,22 @@ def test_each_code_of_the_header_is_an_exception(code):
     assert str(error) == f"{code}: what happened"
     if code != "INTERNAL":
         assert type(error) is not mlxcomm.Error
-    # The name that programs catch it by, where its source is looked for as well.
+    # The name that programs use to catch it.
     assert type(error).__name__ in mlxcomm.__all__
     assert inspect.getsource(type(error)).startswith(f"class {type(error).__name__}(")
 
 
-def test_what_is_not_known_is_none():
+def test_unknown_details_are_none():
     error = errors.make_error((5, "DAEMON_LOST", -1, "gone", "", 0, ""))
     assert (error.rank, error.node, error.pid, error.group) == (None, None, None, None)
 
 
-def test_code_that_nobody_knows_is_an_internal_error():
+def test_an_unknown_code_is_an_internal_error():
     error = errors.make_error((99, "FROM_THE_FUTURE", -1, "text", "", 0, ""))
     assert type(error) is mlxcomm.Error and "FROM_THE_FUTURE" in str(error)
 
 
-def test_goes_through_pickle_by_the_name_that_programs_use():
+def test_errors_can_be_pickled():
     error = errors.make_error((4, "RANK_LOST", 2, "rank 2", "mac-b", 71, "train"))
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and str(again) == str(error)

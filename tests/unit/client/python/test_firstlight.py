@@ -1,4 +1,4 @@
-"""What first light notes, writes and tells, whatever it is answered; and that it needs no MLX."""
+"""firstlight's notes and report, for any output of other programs; and that it needs no MLX."""
 
 import json
 import os
@@ -30,8 +30,8 @@ def test_trials_name_assumptions_of_their_step():
     assert REFUSED - {*RENAMED} == {"receives-before"} and "rdma-receives-before" in ASSUMPTIONS
 
 
-def test_a_refusal_among_confirmations_is_kept():
-    """Why: an assumption may hold for one of two devices and not for the other; the worse must be known."""
+def test_a_refutation_wins_over_confirmations():
+    """Why: an assumption may hold for one of two devices and not for the other; the worse result counts."""
     notes = Notes()
     for holds, seen in ((True, "a: worked"), (False, "b: refused"), (True, "c: worked")):
         notes.judge(holds, "rdma-uc", seen)
@@ -41,7 +41,7 @@ def test_a_refusal_among_confirmations_is_kept():
     assert notes.of("bell") == (CONFIRMED, "heard")
 
 
-def test_what_was_not_asked_for_is_counted_and_not_listed():
+def test_steps_that_were_not_requested_are_only_counted():
     notes = Notes()
     notes.file["steps"] = [{"name": "pull", "why": "nobody to pull"}, {"name": "rdma", "why": NOT_ASKED}]
     notes.judge(True, "bell", "heard\x1b[31m")
@@ -51,7 +51,7 @@ def test_what_was_not_asked_for_is_counted_and_not_listed():
     assert found.endswith("1 confirmed, 0 refuted, 33 not tried\n21 others were not requested\n")
 
 
-def test_what_is_kept_has_bounds_and_an_order():
+def test_events_are_limited_and_sorted():
     notes = Notes()
     for at_us in (*range(EVENTS_MAX), 2, 1, 0):
         notes.file["events"].append({"at_us": at_us, "kind": "rail_up"})
@@ -62,8 +62,8 @@ def test_what_is_kept_has_bounds_and_an_order():
     assert len(document["assumptions"]) == len(ASSUMPTIONS) and len(notes.of("bell")[1]) == TEXT_MAX
 
 
-def test_the_file_has_no_key_and_no_name():
-    """Why: the file will be sent to strangers."""
+def test_the_report_has_no_keys_and_names():
+    """Why: users send the report to strangers."""
     notes = Notes()
     keys = ["5a" * 32, ":".join(["5A"] * 32), "b" * 43 + "=", "-".join(["AB2C"] * 14)]
     notes.judge(False, "neighbour", f"found studio-max by {' and '.join(keys)} \udcff \"quoted\"")
@@ -103,7 +103,7 @@ def test_pseudonyms_replace_words_and_addresses_by_their_kind():
 
 @pytest.fixture
 def first_light(tmp_path):
-    """Runs it with these answers of mlxcommctl and mlxcommd, which stand beside a Python without MLX."""
+    """Runs it with fake mlxcommctl and mlxcommd beside a Python without MLX."""
     (tmp_path / "python").symlink_to(os.path.realpath(sys.executable))
     (tmp_path / "mlx").mkdir()
     (tmp_path / "mlx" / "core.py").write_text("raise ImportError('No module named mlx')")
@@ -131,7 +131,7 @@ def test_a_trial_that_crashes_or_lies_hides_no_other(first_light):
 
 @pytest.mark.parametrize("answer", ["", "{", "[]", "null", '{"nodes": []}', '{"nodes": 7}', "\\377", "[[[[",
                                     '{"error": {"message": "m"}}', '{"nodes": [{"links": [{}]}]}'])
-def test_an_answer_that_is_none_is_a_reason(first_light, answer):
+def test_an_invalid_answer_is_a_reason(first_light, answer):
     found, done = first_light("gpu,loopback,rdma,neighbour,cable,pull,sleep",
                              ctl=f"launch*) exit 1 ;;\n*) printf '{answer}' ;;")
     assert "Traceback" not in done.stderr
@@ -139,11 +139,11 @@ def test_an_answer_that_is_none_is_a_reason(first_light, answer):
     assert found["gpu-default"]["verdict"] == found["loopback-values"]["verdict"] == "not tried"
 
 
-# Why: a rail between two ports of one machine is back while the cable is out; the step waited for 90 s, gave
-# up, and left the port down.
-def test_a_rail_that_is_back_at_once_was_pulled_all_the_same():
+# Why: a rail between two ports of one machine comes back although the cable is out; the step timed out after
+# 90 s and left the port down.
+def test_a_rail_that_is_back_at_once_still_counts_as_pulled():
     cable = object.__new__(steps.Cable)
-    cable.run, cable.listen = types.SimpleNamespace(wait_for_hands=lambda seconds: None), lambda: None
+    cable.run, cable.listen = types.SimpleNamespace(wait_for_person=lambda seconds: None), lambda: None
     cable.reported = [{"rail": "r", "kind": kind, "at_us": at_us}
                   for at_us, kind in ((7, "rail_down"), (9, "rail_up"))]
     assert cable.await_last("rail_down", ["r"], 0, since_us=5)

@@ -1,4 +1,4 @@
-"""What groups.py keeps of the groups that this process has joined."""
+"""The table of joined groups in groups.py."""
 
 import os
 import types
@@ -9,7 +9,7 @@ mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: t
 from mlxcomm import groups  # noqa: E402 - what is imported above may not be there.
 
 
-# Why: a dictionary that grows while it is looked through raises, and shrink() had lost the group by then.
+# Why: iterating over a growing dictionary raised, after shrink() had already lost the group.
 def test_a_group_shrinks_while_another_thread_joins(monkeypatch):
     failed, rest, key = object(), object(), (os.getpid(), "here")
 

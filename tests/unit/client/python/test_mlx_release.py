@@ -1,4 +1,4 @@
-"""Which MLX the package is built for (client/python/mlx_release.py), and what is written of it."""
+"""The choice of MLX's release (client/python/mlx_release.py), and its documentation."""
 
 import importlib.metadata
 import pathlib
@@ -17,22 +17,22 @@ import mlx_release  # noqa: E402
 from conftest import completed  # noqa: E402
 
 
-def test_the_variable_goes_before_what_is_installed(monkeypatch):
+def test_the_variable_overrides_the_installed_release(monkeypatch):
     monkeypatch.setenv("MLXCOMM_MLX", "1.2.3")
     assert mlx_release.chosen() == "1.2.3"
     needed = mlx_release.dynamic_metadata({}, {})["dependencies"]
     assert needed[1] == "mlx==1.2.3; platform_system == 'Darwin'"
 
 
-def test_without_any_mlx_it_is_the_newest_that_was_tested(monkeypatch):
+def test_without_mlx_it_is_the_newest_tested_release(monkeypatch):
     monkeypatch.delenv("MLXCOMM_MLX", raising=False)
     monkeypatch.setattr(importlib.metadata, "distributions", lambda **_: [])
     assert mlx_release.chosen() == mlx_release.TESTED[-1]
 
 
-# Why: a release without a test gets a guessed nanobind, and an index may not even have it.
+# Why: the nanobind of an untested release would be a guess.
 @pytest.mark.parametrize("release", ["0.29.0", "0.32.2", "0.33.0.dev20270101"])
-def test_a_release_that_was_not_tested_is_refused_in_one_sentence(monkeypatch, release):
+def test_an_untested_release_is_refused_in_one_sentence(monkeypatch, release):
     monkeypatch.delenv("MLXCOMM_MLX", raising=False)
     monkeypatch.setattr(mlx_release, "installed", lambda: release)
     with pytest.raises(SystemExit, match=rf"MLX {release} is installed.*or MLXCOMM_MLX={release} to try"):
@@ -41,9 +41,9 @@ def test_a_release_that_was_not_tested_is_refused_in_one_sentence(monkeypatch, r
     assert mlx_release.chosen() == release
 
 
-# Why: a virtual environment does not see the user's packages, unless it was made so.
+# Why: a virtual environment does not see the user's packages by default.
 @pytest.mark.parametrize(("options", "found"), [([], "None"), (["--system-site-packages"], "9.9.9")])
-def test_the_users_own_mlx_counts_where_the_environment_sees_it(tmp_path, options, found):
+def test_the_users_own_mlx_counts_if_the_environment_sees_it(tmp_path, options, found):
     venv, of_user = tmp_path / "venv", {"PYTHONUSERBASE": str(tmp_path), "PYTHONPATH": str(PACKAGE)}
     subprocess.run([sys._base_executable, "-m", "venv", "--without-pip", *options, venv], check=True)
     ask = [venv / "bin/python", "-c", "import site; print(site.getusersitepackages()); import mlx_release; "
@@ -56,8 +56,8 @@ def test_the_users_own_mlx_counts_where_the_environment_sees_it(tmp_path, option
     assert done.stdout.split()[-1] == found, done.stderr
 
 
-# How: pip runs the environment's interpreter, whose packages it takes off the path.
-def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch):
+# How: pip runs the environment's interpreter, but removes its packages from the path.
+def test_the_installed_release_is_found_during_pips_build(tmp_path, monkeypatch):
     monkeypatch.delenv("MLXCOMM_MLX", raising=False)
     installed = pytest.importorskip("mlx.core").__version__
     (tmp_path / "sitecustomize.py").write_text(
@@ -65,7 +65,7 @@ def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch)
     done = completed([sys.executable, "-c", "import mlx_release; print(mlx_release.installed())\nimport mlx"],
                      env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
     assert done.stdout.strip() == installed.partition("+")[0], done.stderr
-    assert "ModuleNotFoundError" in done.stderr  # Else it would show nothing.
+    assert "ModuleNotFoundError" in done.stderr  # Otherwise the test proves nothing.
 
 
 @pytest.mark.parametrize(("release", "nanobind"), [

@@ -34,7 +34,7 @@ def library():
 
 
 def offered(verb, option):
-    """The values that the option takes."""
+    """Returns the values of an option."""
     table = json.loads(mlxcommctl("completion", "--json", check=True).stdout)
     command = next(command for command in table["commands"] if command["path"] == verb)
     return next(one for one in command["options"] if option in one["names"])["values"]
@@ -45,11 +45,11 @@ def camel(name):
     return {"recv": "Receive"}.get(name, "".join(word.capitalize() for word in name.split("_")))
 
 
-def test_there_are_kinds_and_each_has_a_number_of_its_own(kinds):
+def test_each_kind_has_its_own_number(kinds):
     assert len(kinds) >= 13 and sorted(kinds.values()) == list(range(1, len(kinds) + 1))
 
 
-def test_the_c_library_calls_each_so_and_exports_one_function_for_all(kinds, library):
+def test_the_c_library_has_each_name_and_exports_one_function_for_all(kinds, library):
     assert library.mlxcomm_submit
     for name, number in kinds.items():
         assert library.mlxcomm_kind_name(number).decode() == name
@@ -79,7 +79,7 @@ def test_mlxcommctl_offers_each(kinds):
     assert of_bench >= {"all_reduce", "all_to_all", "send_recv"} and "barrier" not in of_bench
 
 
-def test_operators_have_one_name_in_python_and_mlxcommctl():
+def test_operators_have_the_same_names_in_python_and_mlxcommctl():
     import mlx.core as mx
 
     with pytest.raises(ValueError, match=r"op: expected one of .*, got 'sums'") as reported:

@@ -1,4 +1,4 @@
-"""The package's types as mypy and pyright see them: typed_program.py has right and wrong calls."""
+"""mypy and pyright check typed_program.py, which has right and wrong calls."""
 
 import json
 import pathlib
@@ -19,15 +19,15 @@ PROGRAM = pathlib.Path(__file__).with_name("typed_program.py")
 
 
 @TYPED
-def test_mypy_accepts_right_calls_and_no_wrong_one(tmp_path):
+def test_mypy_accepts_only_right_calls(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "",
                            "--cache-dir", str(tmp_path), str(PROGRAM)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# How: basedpyright is pyright in a wheel that needs no npm.
+# How: basedpyright is pyright as a wheel without npm.
 @TYPED
-def test_pyright_accepts_right_calls_and_no_wrong_one(tmp_path):
+def test_pyright_accepts_only_right_calls(tmp_path):
     pyright = find_program("basedpyright")
     if pyright is None:
         pytest.skip("no basedpyright (interop/requirements-slow.txt)")
@@ -38,7 +38,7 @@ def test_pyright_accepts_right_calls_and_no_wrong_one(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Why: a call that is not in the program has types that nothing checks.
+# Why: nothing checks the types of a call that is not in the program.
 def test_the_program_has_every_public_name():
     text = PROGRAM.read_text()
     assert not [name for name in mlxcomm.__all__ if not re.search(rf"mlxcomm\.{name}\b", text)]

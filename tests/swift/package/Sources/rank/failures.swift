@@ -158,9 +158,13 @@ private func status() throws -> String {
   let y = try Buffer<Float>(count: 10, in: world)
   if world.rank == 0 {
     let pending = try world.begin(.allReduce(x, into: y))
-    await expectError(.invalidArgument, "using these elements") { try await world.run(.recv(into: y, from: 1)) }
+    await expectError(.invalidArgument, "using these elements") {
+      try await world.run(.recv(into: y, from: 1))
+    }
     let last = x.view(9..<10)
-    await expectError(.invalidArgument, "using these elements") { try await world.run(.recv(into: last, from: 1)) }
+    await expectError(.invalidArgument, "using these elements") {
+      try await world.run(.recv(into: last, from: 1))
+    }
     expectEqual(x[0], 1, "what is only read may be read")
     try await world.send(x, to: 1)
     try await pending.wait()

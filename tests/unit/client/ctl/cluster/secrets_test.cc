@@ -28,7 +28,7 @@ std::string CodeOf(const std::string& key) {
   return WriteKeyCode({"studio", ClusterKey(bytes)});
 }
 
-// Why: the file may begin with a name, and has two keys while the key is being changed.
+// Why: the file may begin with a name, and has two keys during a rotation.
 TEST(SecretsTest, FindsEachKeyOfAKeyFile) {
   const std::string hex = absl::BytesToHexString(Key());
   const std::string old(32, 'o');
@@ -39,7 +39,7 @@ TEST(SecretsTest, FindsEachKeyOfAKeyFile) {
   EXPECT_TRUE(KeysIn("").empty());
 }
 
-TEST(SecretsTest, AKnownKeyGoesInEveryForm) {
+TEST(SecretsTest, RemovesAKnownKeyInEveryForm) {
   const std::string key = Key();
   const std::string hex = absl::BytesToHexString(key);
   const std::string code = CodeOf(key);
@@ -61,7 +61,7 @@ TEST(SecretsTest, AKnownKeyGoesInEveryForm) {
 }
 
 // Why: the user who makes a report may not be able to read the key, but a log may contain it.
-TEST(SecretsTest, WhatHasTheFormOfAKeyGoesUnknown) {
+TEST(SecretsTest, RemovesUnknownTextThatLooksLikeAKey) {
   const std::string hex = absl::BytesToHexString(Key());
   std::string colons;
   for (std::size_t i = 0; i < hex.size(); i += 2) colons += (i == 0 ? "" : ":") + hex.substr(i, 2);
@@ -74,8 +74,8 @@ TEST(SecretsTest, WhatHasTheFormOfAKeyGoesUnknown) {
   }
 }
 
-// Why: a report without node ids, addresses and figures is of no use.
-TEST(SecretsTest, EverythingElseStays) {
+// Why: a report without node ids, addresses and figures is useless.
+TEST(SecretsTest, KeepsEverythingElse) {
   const std::string text =
       "node 0123456789abcdef0123456789abcdef at fe80::1 took 123456789 ns, "
       "operation all_reduce sum float32[8192] over en2 ab cd ef 00:11:22:33:44:55\n";

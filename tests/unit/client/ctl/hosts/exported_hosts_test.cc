@@ -1,5 +1,4 @@
-// MLX's host file from different fabrics: rings, lines, meshes and switches of honest nodes, and
-// nodes that lie.
+// MLX's host file for rings, lines, meshes and switches, and for nodes that lie.
 #include "client/ctl/hosts/exported_hosts.h"
 
 #include <gmock/gmock.h>
@@ -14,8 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The reports of a cluster of nodes n0, n1, ... Ids are in the opposite order of the names, because
-// an order by ids must not pass for one by names.
+// Reports of a cluster of nodes n0, n1, ... Ids sort opposite to names, to detect sorting by id.
 class FakeFabric {
  public:
   explicit FakeFabric(int count) {
@@ -36,11 +34,11 @@ class FakeFabric {
   v1::NodeStatus& node(int i) { return *reported_.status.mutable_nodes(i); }
   Fabric& reported() { return reported_; }
 
-  // Between daemons that were given addresses: "10.A.B.1" at the first, ".2" at the second.
+  // Between daemons with configured addresses: "10.A.B.1" at the first, ".2" at the second.
   FakeFabric& Cable(int a, int b, const std::string& network) {
     return Join(a, b, network + ".1:7470", network + ".2:41000");
   }
-  // Between daemons that have found each other.
+  // Between daemons that discovered each other.
   FakeFabric& LinkLocal(int a, int b) {
     return Join(a, b, "[fe80::1%" + End(b) + "]:7470", "[fe80::2%" + End(a) + "]:41000");
   }
@@ -77,7 +75,7 @@ class FakeFabric {
     reported.add_addresses(address);
     return *this;
   }
-  // An RDMA device on each end of each cable there is.
+  // Adds an RDMA device at each end of each cable.
   FakeFabric& Rdma() {
     for (v1::NodeStatus& one : *reported_.status.mutable_nodes()) {
       for (const v1::LinkStatus& link : one.links()) {
@@ -90,7 +88,7 @@ class FakeFabric {
     }
     return *this;
   }
-  // Of the cable between the two, through a switch.
+  // Puts the cable between the two through a switch.
   FakeFabric& Switch(int a, int b) {
     v1::TopologyCable& cable = *reported_.topology.add_cables();
     cable.set_from_node(Id(a));
@@ -161,15 +159,15 @@ TEST(ExportedHostsTest, RingHasTheEndsOfCablesToTheHostBefore) {
   EXPECT_THAT(exported.file.hosts[0].rdma, IsEmpty());
 }
 
-TEST(ExportedHostsTest, OrderIsTheDaemonsWhereItIsARing) {
+TEST(ExportedHostsTest, OrderIsTheDaemonsIfItIsARing) {
   FakeFabric fabric = Ring4();
   fabric.reported().topology.clear_ring();
   for (const int node : {3, 1, 2, 0}) fabric.reported().topology.add_ring(FakeFabric::Id(node));
   EXPECT_THAT(ExportedNames(Exported(fabric)), ElementsAre("n3", "n1", "n2", "n0"));
 }
 
-// How: n1 and n3 have no cable in common, so of four nodes only some orders are rings.
-TEST(ExportedHostsTest, ARingAmongSomeNodesIsFoundThoughTheDaemonsOrderIsNone) {
+// How: n1 and n3 have no common cable, so only some orders of the four nodes are rings.
+TEST(ExportedHostsTest, FindsARingAmongSomeNodesAlthoughTheDaemonsOrderIsNotOne) {
   FakeFabric fabric(5);
   fabric.Cable(0, 1, "10.0.1").Cable(1, 2, "10.0.2").Cable(2, 3, "10.0.3").Cable(3, 4, "10.0.4");
   fabric.Cable(4, 0, "10.0.5").Cable(0, 2, "10.0.6").Cable(0, 3, "10.0.7");
@@ -181,7 +179,7 @@ TEST(ExportedHostsTest, ARingAmongSomeNodesIsFoundThoughTheDaemonsOrderIsNone) {
   EXPECT_TRUE(Exported(fabric, {.nodes = {"n1", "n3", "n2", "n0"}}).neighbours_share_cables);
 }
 
-TEST(ExportedHostsTest, LineSaysWhichNeighboursShareNoCable) {
+TEST(ExportedHostsTest, LineReportsNeighboursWithoutACommonCable) {
   FakeFabric fabric(3);
   fabric.Cable(0, 1, "10.0.1").Cable(1, 2, "10.0.2");
   for (int i = 0; i < 3; ++i) fabric.Address(i, "en0", "192.168.7." + std::to_string(i + 1));
@@ -193,7 +191,7 @@ TEST(ExportedHostsTest, LineSaysWhichNeighboursShareNoCable) {
   EXPECT_THAT(exported.file.hosts[1].ips, ElementsAre("10.0.1.2"));
 }
 
-TEST(ExportedHostsTest, AsManyConnectionsOnEachHostAsTheFewestCables) {
+TEST(ExportedHostsTest, EachHostHasAsManyConnectionsAsTheFewestCables) {
   FakeFabric fabric = Ring4();
   fabric.AddRail(0, 2, "10.0.9.1:1", "10.0.9.2:2", "en20", "en21");
   for (const HostEntry& host : Exported(fabric).file.hosts) EXPECT_EQ(host.ips.size(), 1u);
@@ -204,7 +202,7 @@ TEST(ExportedHostsTest, AsManyConnectionsOnEachHostAsTheFewestCables) {
   EXPECT_THAT(both.file.hosts[1].ips, ElementsAre("10.0.9.2", "10.0.1.2"));
 }
 
-// Why: MLX spreads its data evenly, so the slower cable would delay the faster one.
+// Why: MLX divides its data evenly, so the slower cable would delay the faster one.
 TEST(ExportedHostsTest, SlowCableIsNotUsedBesideAFastOne) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1").AddRail(0, 1, "10.0.9.1:1", "10.0.9.2:2", "en0", "en0");
@@ -220,7 +218,7 @@ TEST(ExportedHostsTest, SlowCableIsNotUsedBesideAFastOne) {
   EXPECT_THAT(Exported(pair).file.hosts[0].ips, ElementsAre("10.0.1.1"));
 }
 
-TEST(ExportedHostsTest, CableThatWasFoundHasItsInterfacesAddresses) {
+TEST(ExportedHostsTest, DiscoveredCableHasItsInterfacesAddresses) {
   FakeFabric pair(2);
   pair.LinkLocal(0, 1);
   pair.Address(0, "en6", "192.168.0.1").Address(1, "en5", "192.168.0.2");
@@ -231,8 +229,8 @@ TEST(ExportedHostsTest, CableThatWasFoundHasItsInterfacesAddresses) {
   EXPECT_THAT(exported.notes, IsEmpty());
 }
 
-// The addresses that macOS assigns to interfaces itself are in one network on all of them.
-TEST(ExportedHostsTest, WithoutSuchAddressesTheRingGoesOverTheNetworkAndThatIsSaid) {
+// On macOS the self-assigned addresses of all interfaces are in one network.
+TEST(ExportedHostsTest, WithoutSuchAddressesTheRingUsesTheNetworkAndReportsIt) {
   FakeFabric pair(2);
   pair.LinkLocal(0, 1);
   pair.Address(0, "en6", "169.254.3.1").Address(1, "en5", "169.254.3.2");
@@ -248,7 +246,7 @@ TEST(ExportedHostsTest, WithoutSuchAddressesTheRingGoesOverTheNetworkAndThatIsSa
   EXPECT_THAT(Notes(exported), HasSubstr("192.168.7.2 (en0)"));
 }
 
-TEST(ExportedHostsTest, NoAddressAtAllIsSaid) {
+TEST(ExportedHostsTest, ReportsThatNoAddressWasFound) {
   FakeFabric pair(2);
   pair.LinkLocal(0, 1);
   const ExportedHosts exported = Exported(pair);
@@ -256,7 +254,7 @@ TEST(ExportedHostsTest, NoAddressAtAllIsSaid) {
   EXPECT_THAT(Notes(exported), HasSubstr("found no IPv4 address of n0, n1"));
 }
 
-TEST(ExportedHostsTest, OnASwitchEachHasItsAddressThere) {
+TEST(ExportedHostsTest, OnASwitchEachHostHasItsAddressThere) {
   FakeFabric fabric(3);
   fabric.Switch(0, 1).Switch(1, 2).Switch(0, 2);
   const ExportedHosts exported = Exported(fabric);
@@ -265,13 +263,13 @@ TEST(ExportedHostsTest, OnASwitchEachHasItsAddressThere) {
   EXPECT_THAT(exported.file.hosts[2].ips, ElementsAre("192.168.7.3"));
 }
 
-TEST(ExportedHostsTest, CablesStandBeforeASwitch) {
+TEST(ExportedHostsTest, CablesArePreferredToASwitch) {
   FakeFabric pair(2);
   pair.Switch(0, 1).Cable(0, 1, "10.0.1");
   EXPECT_THAT(Exported(pair).file.hosts[1].ips, ElementsAre("10.0.1.2"));
 }
 
-TEST(ExportedHostsTest, NodeAloneIsAHostAlone) {
+TEST(ExportedHostsTest, OneNodeIsOneHost) {
   FakeFabric fabric(1);
   fabric.node(0).set_name("localhost");
   const ExportedHosts exported = Exported(fabric);
@@ -289,7 +287,7 @@ TEST(ExportedHostsTest, MeshWithRdmaIsForJaccl) {
               ElementsAre(IsEmpty(), ElementsAre("rdma_en6"), ElementsAre("rdma_en7")));
   EXPECT_THAT(exported.file.hosts[2].rdma,
               ElementsAre(ElementsAre("rdma_en5"), ElementsAre("rdma_en6"), IsEmpty()));
-  // Where ranks meet: no end of a cable, because the third host does not reach that.
+  // Where all ranks connect: not the end of a cable, which the third host does not reach.
   EXPECT_THAT(exported.file.hosts[0].ips, ElementsAre("192.168.7.1"));
   EXPECT_THAT(exported.notes, IsEmpty());
 }
@@ -311,7 +309,7 @@ TEST(ExportedHostsTest, RingWithRdmaIsForJacclsRing) {
               HasSubstr("no cable with an RDMA device at both ends from n0 to n1, n2 to n3"));
 }
 
-TEST(ExportedHostsTest, OneDeviceThatIsNotActiveLeavesTheMatrixOut) {
+TEST(ExportedHostsTest, OneInactiveDeviceLeavesOutTheMatrix) {
   FakeFabric mesh(3);
   mesh.Cable(0, 1, "10.0.1").Cable(1, 2, "10.0.2").Cable(0, 2, "10.0.3").Rdma();
   mesh.node(2).mutable_rdma()->mutable_devices(0)->set_active(false);
@@ -321,7 +319,7 @@ TEST(ExportedHostsTest, OneDeviceThatIsNotActiveLeavesTheMatrixOut) {
   EXPECT_THAT(Notes(exported), HasSubstr("there are none from n1 to n2"));
 }
 
-TEST(ExportedHostsTest, DeviceOfARailStandsBeforeOneByName) {
+TEST(ExportedHostsTest, DeviceOfARailIsPreferredToOneByName) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1").Rdma();
   v1::RailStatus& rail = pair.AddRail(0, 1, "mlx5_0", "", FakeFabric::End(1), FakeFabric::End(0));
@@ -333,7 +331,7 @@ TEST(ExportedHostsTest, DeviceOfARailStandsBeforeOneByName) {
   EXPECT_THAT(Exported(pair).file.hosts[0].rdma, ElementsAre(IsEmpty(), ElementsAre("mlx5_0")));
 }
 
-TEST(ExportedHostsTest, SeveralDevicesOnlyWhereEachPairHasAsMany) {
+TEST(ExportedHostsTest, SeveralDevicesOnlyIfEachPairHasAsMany) {
   FakeFabric mesh(3);
   mesh.Cable(0, 1, "10.0.1").Cable(1, 2, "10.0.2").Cable(0, 2, "10.0.3");
   mesh.AddRail(0, 1, "10.0.9.1:1", "10.0.9.2:2", "en20", "en21");
@@ -355,7 +353,7 @@ TEST(ExportedHostsTest, NodesThatAreNotUpAreLeftOutOrRefused) {
               HasSubstr("listed twice"));
 }
 
-TEST(ExportedHostsTest, GivenOrderIsKeptThoughNeighboursShareNoCable) {
+TEST(ExportedHostsTest, KeepsTheGivenOrderWithoutCommonCables) {
   FakeFabric fabric = Ring4();
   const ExportedHosts exported =
       Exported(fabric, {.nodes = {"n3", "n2", "n0", "n1"}, .keep_order = true});
@@ -364,7 +362,7 @@ TEST(ExportedHostsTest, GivenOrderIsKeptThoughNeighboursShareNoCable) {
   EXPECT_THAT(Notes(exported), HasSubstr("n3 to n2, n0 to n1 (another order"));
 }
 
-TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
+TEST(ExportedHostsTest, UsesTheGivenSshNames) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1");
   const ExportedHosts exported =
@@ -380,8 +378,8 @@ TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
               HasSubstr("two nodes have the host name \"n1\""));
 }
 
-// Why: ssh gets the file's names, and may pass them to a shell; nodes choose their own.
-TEST(ExportedHostsTest, NamesThatAreNoneForSshAreRefusedWithTheNodesId) {
+// Why: ssh gets the file's names, and may pass them to a shell; node names are untrusted.
+TEST(ExportedHostsTest, RefusesInvalidHostNamesWithTheNodesId) {
   for (const char* const name :
        {"-oProxyCommand=touch x", "mac\x1b[2J", "a b", "$(id)", "root@elsewhere", "localhost",
         "127.0.0.1", "::1", "", "a/b", "a\nb"}) {
@@ -397,7 +395,7 @@ TEST(ExportedHostsTest, NamesThatAreNoneForSshAreRefusedWithTheNodesId) {
   }
 }
 
-TEST(ExportedHostsTest, TwoNodesOfOneNameAreToldApartByTheirIds) {
+TEST(ExportedHostsTest, DistinguishesTwoNodesOfOneNameById) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1");
   pair.node(1).set_name("n0");
@@ -407,7 +405,7 @@ TEST(ExportedHostsTest, TwoNodesOfOneNameAreToldApartByTheirIds) {
               ElementsAre("n0", "n1"));
 }
 
-TEST(ExportedHostsTest, AddressesAndDevicesThatAreNoneAreNotTaken) {
+TEST(ExportedHostsTest, IgnoresInvalidAddressesAndDevices) {
   FakeFabric pair(2);
   pair.Join(0, 1, "10.0.0.1$(id):1", "0.0.0.0:2");
   pair.Address(0, "en6", "; rm -rf /").Address(1, "en5", "10.0.0.2\n10.0.0.3");
@@ -426,7 +424,7 @@ TEST(ExportedHostsTest, AddressesAndDevicesThatAreNoneAreNotTaken) {
   }
 }
 
-TEST(ExportedHostsTest, JsonSaysWhichNodeEachHostIsAndWhatIsAmiss) {
+TEST(ExportedHostsTest, JsonHasEachHostsNodeAndTheNotes) {
   FakeFabric fabric(2);
   fabric.node(1).set_name("n\xff");
   const ExportedHosts exported = Exported(fabric, {.ssh_names = {{FakeFabric::Id(1), "mac-2"}}});

@@ -1,4 +1,4 @@
-// Hosts as MLX, MPI and people write them.
+// Host files of MLX and MPI, and host lists.
 #include "client/ctl/hosts/hostfile.h"
 
 #include <string>
@@ -53,7 +53,7 @@ TEST(HostfileTest, ReadsMlxsObjectWithAllItsFields) {
   EXPECT_THAT(file.hosts[1].rdma, ElementsAre(ElementsAre("rdma_en2", "rdma_en3"), IsEmpty()));
 }
 
-TEST(HostfileTest, ReadsMlxsListAndWhatItLeavesOut) {
+TEST(HostfileTest, ReadsMlxsListWithMissingFields) {
   const Hostfile file = ParsedHostfile(R"(  [{"ssh": "a"}, {"ssh": "b", "ips": ["::1"]}])");
   EXPECT_THAT(NamesIn(file), ElementsAre("a", "b"));
   EXPECT_EQ(file.backend, "");
@@ -77,9 +77,8 @@ TEST(HostfileTest, ReadsMpisLines) {
   EXPECT_THAT(slots, ElementsAre(2, 4, 1, 3, 1, 1));
 }
 
-// Why: people have files of other launchers, which refused whole, or read a byte order mark as a part of a
-// name.
-TEST(HostfileTest, SkipsWhatMeansNothingHere) {
+// Why: files of other launchers were refused, and a byte order mark became part of a name.
+TEST(HostfileTest, IgnoresSettingsOfOtherLaunchers) {
   const Hostfile file = ParsedHostfile(
       "\xef\xbb\xbf"
       "10.0.0.1:4 binding=numa ifname=en5\r\n"
@@ -98,8 +97,8 @@ TEST(HostfileTest, SkipsWhatMeansNothingHere) {
   EXPECT_THAT(WrongHostfile("mac-1 exclusive\n"), HasSubstr("expected slots=N"));
 }
 
-// Why: in a file it was two ranks, behind --hosts a name that ssh could not resolve.
-TEST(HostfileTest, ReadsACountBehindAHostOfAList) {
+// Why: in a file it meant two ranks, but after --hosts it was an invalid name.
+TEST(HostfileTest, ReadsACountAfterAHostInAList) {
   Hostfile file;
   ASSERT_TRUE(ParseHostList("--hosts", "a:2,b,fe80::1", file).ok());
   EXPECT_THAT(NamesIn(file), ElementsAre("a", "b", "fe80::1"));
@@ -108,8 +107,8 @@ TEST(HostfileTest, ReadsACountBehindAHostOfAList) {
               StartsWith("--hosts: expected HOST:N"));
 }
 
-// Why: blanks were removed one by one, which took quadratic time. How: this many blanks before the
-// sign took hours, behind it minutes; one pass takes no time at all.
+// Why: removing blanks one by one took quadratic time: hours for this many blanks before the sign, minutes
+// after it.
 TEST(HostfileTest, ReadsManyBlanksAroundASign) {
   const std::string before(2'000'000, ' ');
   const std::string behind(8'000'000, ' ');
@@ -128,7 +127,7 @@ TEST(HostfileTest, ExpandsRanges) {
   EXPECT_THAT(NamesIn(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
 }
 
-// Why: the next number does not fit into 32 bits, which begin again at 0: such a range had no end.
+// Why: the next number overflows 32 bits to 0, so such a range never ended.
 TEST(HostfileTest, ExpandsTheLargestNumber) {
   EXPECT_THAT(NamesIn(ParsedHostfile("n[4294967294-4294967295]\n")),
               ElementsAre("n4294967294", "n4294967295"));
@@ -144,10 +143,9 @@ TEST(HostfileTest, ExpandsUpToItsBounds) {
   EXPECT_THAT(WrongHostfile("n[]"), HasSubstr("expected a host"));
 }
 
-// Why: a short text may stand for more names than fit into memory, and each bracket in it used some
-// stack; --hosts is read in the same way. How: names are many, or long, or made by many brackets;
-// expanded, each text would need some 30 GB or more, or overflow the stack.
-TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
+// Why: a short text, also in --hosts, could expand to more names than fit into memory, and each bracket used
+// stack. How: many names, long names, or many brackets; each would need 30 GB or overflow the stack.
+TEST(HostfileTest, RefusesRangesThatWouldExhaustMemory) {
   for (const std::string& text :
        {"n" + Repeated("[1]", 50'000),
         "n[" + Repeated("1-4096,", 2000) + "1]" + std::string(16'000, 'x'),
@@ -161,7 +159,7 @@ TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
   }
 }
 
-TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
+TEST(HostfileTest, ReportsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(WrongHostfile("mac-1\nmac-2 slots=two\n"),
               StartsWith("hosts:2: slots: expected 0 to"));
   EXPECT_THAT(WrongHostfile("mac-1 slots=1025\n"), HasSubstr("expected 0 to 1024"));
@@ -194,9 +192,9 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
               HasSubstr("mlx.launch made for its ranks"));
 }
 
-// Why: nested data is copied and shown by recursive functions, which ended mlxcommctl for lack of
-// stack, even in a field that nothing reads.
-TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
+// Why: recursive functions copy and print nested data, which overflowed mlxcommctl's stack even in unused
+// fields.
+TEST(HostfileTest, RefusesDeepNesting) {
   constexpr std::size_t kDeep = 1'000'000;
   const std::string lists = Repeated("[", kDeep) + Repeated("]", kDeep);
   const std::string objects = Repeated("{\"y\":", kDeep) + "1" + Repeated("}", kDeep);
@@ -213,7 +211,7 @@ TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
   EXPECT_THAT(WrongHostfile(nested(15)), HasSubstr("got 17: remove the deeper fields"));
 }
 
-TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
+TEST(HostfileTest, IgnoresBracketsInTexts) {
   const std::string brackets = Repeated("[{", 20);
   const Hostfile file = ParsedHostfile("{\"envs\": [\"A=" + brackets + "\", \"B=\\\"" + brackets +
                                        "\\\\\"], \"hosts\": [{\"ssh\": \"a\"}]}");
@@ -224,8 +222,8 @@ TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
       << "nor what stands one beside the other";
 }
 
-// Why: MLX refuses such files as well, but names neither the host nor the entry.
-TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
+// Why: MLX refuses such files, too, but names neither the host nor the entry.
+TEST(HostfileTest, ReportsWhatJacclNeedsInRdma) {
   const auto wrong = [](const std::string& backend, const std::string& one,
                         const std::string& two) {
     return WrongHostfile("{\"backend\": \"" + backend +
@@ -244,7 +242,7 @@ TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
 }
 
 // A ring needs no cable between hosts that are not neighbours; a mesh does.
-TEST(HostfileTest, TakesOfARingWhatItsMeshWouldNot) {
+TEST(HostfileTest, AcceptsForARingWhatAMeshLacks) {
   const std::string hosts = R"("hosts": [
       {"ssh": "a", "rdma": [null, "rdma_en2", null, "rdma_en3"]},
       {"ssh": "b", "rdma": ["rdma_en3", null, "rdma_en2", null]},
@@ -255,7 +253,7 @@ TEST(HostfileTest, TakesOfARingWhatItsMeshWouldNot) {
               HasSubstr("hosts[0].rdma[2]"));
 }
 
-TEST(HostfileTest, ReadsWhatItHasWritten) {
+TEST(HostfileTest, ReadsItsOwnOutput) {
   Hostfile file = ParsedHostfile("mac-1 slots=2\nmac-2\n");
   file.backend = "ring";
   file.envs = {"A=\"b\""};
@@ -268,9 +266,9 @@ TEST(HostfileTest, ReadsWhatItHasWritten) {
   EXPECT_EQ(again.hosts[1].rdma, file.hosts[1].rdma);
 }
 
-// Why: ssh takes a name that begins with a hyphen for an option, and its configuration may pass a
-// name to a shell; others choose nodes' names.
-TEST(HostfileTest, KnowsWhatIsNoNameForSsh) {
+// Why: ssh takes a name with a leading hyphen for an option, and may pass names to a shell; node names are
+// untrusted.
+TEST(HostfileTest, RejectsInvalidHostNames) {
   for (const char* const name :
        {"mac-1", "mac-1.local", "ada@10.0.0.1", "STUDIO\\ada@mac-1", "fe80::1%en2"}) {
     EXPECT_TRUE(IsHostName(name)) << name;

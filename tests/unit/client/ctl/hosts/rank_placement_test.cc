@@ -1,4 +1,4 @@
-// Which ranks run where.
+// Which ranks run on which host.
 #include "client/ctl/hosts/hostfile.h"
 
 #include <gmock/gmock.h>
@@ -25,13 +25,13 @@ TEST(RankPlacementTest, NumbersRanksThroughTheList) {
   EXPECT_THAT(placed[1].ranks, ElementsAre(2));
 }
 
-TEST(RankPlacementTest, TakesTheCountThatIsAskedFor) {
+TEST(RankPlacementTest, UsesTheRequestedCount) {
   const auto placed = PlaceRanks(Entries({{"a", 4}, {"b", 1}}), 2, "me");
   EXPECT_THAT(placed[0].ranks, ElementsAre(0, 1));
   EXPECT_THAT(placed[1].ranks, ElementsAre(2, 3));
 }
 
-TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
+TEST(RankPlacementTest, RecognizesThisMachineByAllItsNames) {
   const auto hosts = Entries({{"localhost", 1}, {"mac-1", 1}, {"mac-1.local", 1}, {"mac-2", 1}});
   const auto placed = PlaceRanks(hosts, 0, "mac-1.local");
   ASSERT_EQ(placed.size(), 2u);
@@ -41,7 +41,7 @@ TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
   EXPECT_FALSE(IsThisMachine("10", "10.0.0.1.example") && IsThisMachine("10.0.0.1", "10"));
 }
 
-// Why: Open MPI's hostfiles name hosts that take no part in this way.
+// Why: Open MPI's hostfiles exclude hosts like this.
 TEST(RankPlacementTest, AHostWithoutSlotsHasNoRanks) {
   std::vector<HostEntry> hosts(3);
   hosts[0].name = "a";

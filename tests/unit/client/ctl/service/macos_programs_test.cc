@@ -7,8 +7,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Why: root ran whatever lay first in the PATH of the user who had called sudo.
-TEST(MacosProgramsTest, AreCalledByTheirOwnPlaceOnMacosAlone) {
+// Why: root ran the first program in the PATH of sudo's caller.
+TEST(MacosProgramsTest, AreCalledByAbsolutePathOnlyOnMacos) {
   EXPECT_THAT(OfMacos({"otool", "-L", "otool"}, true),
               ElementsAre("/usr/bin/otool", "-L", "otool"));
   EXPECT_THAT(OfMacos({"install_name_tool"}, true), ElementsAre("/usr/bin/install_name_tool"));
@@ -18,8 +18,8 @@ TEST(MacosProgramsTest, AreCalledByTheirOwnPlaceOnMacosAlone) {
   EXPECT_THAT(OfMacos({"launchctl", "print"}, false), ElementsAre("launchctl", "print"));
 }
 
-// Why: one that launchd had loaded, and started again every ten seconds, was said to run.
-TEST(MacosProgramsTest, SayWhetherAServiceRuns) {
+// Why: a loaded service that launchd restarted every ten seconds was reported as running.
+TEST(MacosProgramsTest, ReportWhetherAServiceRuns) {
   EXPECT_TRUE(RunsByLaunchd("system/x = {\n\tactive count = 1\n\tstate = running\n}\n"));
   EXPECT_FALSE(
       RunsByLaunchd("system/x = {\n\tstate = spawn scheduled\n\tlast = {\n\t\tstate = running\n"));
@@ -27,7 +27,7 @@ TEST(MacosProgramsTest, SayWhetherAServiceRuns) {
   EXPECT_FALSE(RunsByLaunchd(""));
 }
 
-TEST(MacosProgramsTest, SayWhetherAServiceIsDisabled) {
+TEST(MacosProgramsTest, ReportWhetherAServiceIsDisabled) {
   const auto is_disabled = [](const char* value) {
     return IsDisabledByLaunchd(
         std::string("\t\t\"a.b.more\" => disabled\n\t\t\"a.b\" => ") + value + "\n", "a.b");

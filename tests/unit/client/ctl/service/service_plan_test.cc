@@ -74,7 +74,7 @@ std::size_t PlaceOf(const ServicePlan& plan, const std::string& line) {
   return static_cast<std::size_t>(std::find(lines.begin(), lines.end(), line) - lines.begin());
 }
 
-// Why: a program that had never run took the place of one that did.
+// Why: an untested program replaced a working one.
 TEST(ServicePlanTest, TriesTheNewProgramsAndKeepsTheOldOnesUntilTheDaemonAnswers) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     const ServicePlan plan = PlanInstall(Installed(manager), {});
@@ -96,7 +96,7 @@ TEST(ServicePlanTest, TriesTheNewProgramsAndKeepsTheOldOnesUntilTheDaemonAnswers
   }
 }
 
-TEST(ServicePlanTest, PutsTheOldProgramsBackAndStartsThemAgainWhereTheNewDaemonDoesNotAnswer) {
+TEST(ServicePlanTest, RestoresAndRestartsTheOldProgramsIfTheNewDaemonDoesNotAnswer) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.definition = "the old unit";
   ServicePlan plan = PlanInstall(facts, {});
@@ -119,7 +119,7 @@ TEST(ServicePlanTest, PutsTheOldProgramsBackAndStartsThemAgainWhereTheNewDaemonD
   EXPECT_THAT(plan.start_again, IsEmpty());
 }
 
-// Why: the library's own name is not one that it loads; two that load the same one get one copy.
+// Why: a library does not load its own name, and two users of a library share one copy.
 TEST(ServicePlanTest, CopiesLibrariesOnMacosOnceRenamedAndSignedAfterEachChange) {
   ServiceFacts facts = Machine(ServiceManager::kLaunchd);
   facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", "/brew/liba.dylib"},
@@ -157,7 +157,7 @@ TEST(ServicePlanTest, CopiesLibrariesOnMacosOnceRenamedAndSignedAfterEachChange)
   EXPECT_THAT(lines, Contains("run launchctl enable system/com.mlxcomm.mlxcommd"));
 }
 
-TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
+TEST(ServicePlanTest, RefusesIfALibraryIsMissing) {
   ServiceFacts facts = Machine(ServiceManager::kLaunchd);
   facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", ""}};
   EXPECT_THAT(
@@ -165,17 +165,16 @@ TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
       ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is missing")));
 }
 
-// Why: without the developer tools it was taken for one that loads nothing, and what was put there could not
-// start.
-TEST(ServicePlanTest, RefusesWhereItIsNotKnownWhatAProgramLoads) {
+// Why: without the developer tools a program seemed to load no libraries, and its copy could not start.
+TEST(ServicePlanTest, RefusesIfAProgramsLibrariesAreUnknown) {
   ServiceFacts facts = Machine(ServiceManager::kLaunchd);
   facts.trouble_with_loads = {"otool -L /venv/bin/mlxcommd: ended with 69: no developer tools"};
   EXPECT_THAT(PlanInstall(facts, {}).problems,
               ElementsAre(AllOf(HasSubstr("ended with 69"), HasSubstr("xcode-select --install"))));
 }
 
-// Why: launchd refuses to load what it has loaded, also what does not run at the moment.
-TEST(ServicePlanTest, UnloadsWhatLaunchdKnowsAlsoWhereItDoesNotRun) {
+// Why: launchd refuses to load a loaded service, even if it is not running.
+TEST(ServicePlanTest, UnloadsALoadedServiceEvenIfItIsNotRunning) {
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);
   facts.is_running = facts.socket_answers = false;
   for (const auto planner : {PlanInstall, PlanUninstall, PlanRestart}) {
@@ -184,7 +183,7 @@ TEST(ServicePlanTest, UnloadsWhatLaunchdKnowsAlsoWhereItDoesNotRun) {
   }
 }
 
-TEST(ServicePlanTest, EndsTheRunningOneBeforeItLoadsTheNewOneOnMacos) {
+TEST(ServicePlanTest, EndsTheOldDaemonBeforeItLoadsTheNewOneOnMacos) {
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);
   facts.config = "drain_timeout_ms: 20001";
   const ServicePlan plan = PlanInstall(facts, {});
@@ -203,7 +202,7 @@ TEST(ServicePlanTest, EndsTheRunningOneBeforeItLoadsTheNewOneOnMacos) {
   EXPECT_GE(wait->patience_s, 31);
 }
 
-TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
+TEST(ServicePlanTest, KeepsAnInstalledProgramAndAConfiguration) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.in_place = true;
   const std::vector<std::string> lines = Lines(PlanInstall(facts, {}));
@@ -211,8 +210,8 @@ TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
   EXPECT_THAT(lines, Not(Contains("write /etc/mlxcommd/mlxcommd.textproto")));
 }
 
-// Why: nothing stands before the paths below "/", and that was taken for this machine's own service.
-TEST(ServicePlanTest, RunsNothingBelowTheRootOfAllFolders) {
+// Why: below "/" the root is empty, which was taken for this machine's own service.
+TEST(ServicePlanTest, RunsNothingForTheRootFolder) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     ServiceFacts facts = Installed(manager);
     facts.only_files = true;
@@ -230,8 +229,8 @@ TEST(ServicePlanTest, RunsNothingBelowTheRootOfAllFolders) {
   }
 }
 
-// What is missing is named before anything changes, each with its remedy.
-TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
+// All problems are listed before anything changes, each with its remedy.
+TEST(ServicePlanTest, ListsAllProblems) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
   facts.is_superuser = facts.was_booted = false;
   facts.program_version = "";
@@ -251,7 +250,7 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("--program")));
 }
 
-TEST(ServicePlanTest, WarnsWhereOthersThanRootMayReplaceThePrograms) {
+TEST(ServicePlanTest, WarnsIfOtherUsersMayReplaceThePrograms) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
   EXPECT_THAT(PlanInstall(facts, {}).warnings, IsEmpty());
   facts.folders_of_others = {"/usr/local/bin"};
@@ -261,7 +260,7 @@ TEST(ServicePlanTest, WarnsWhereOthersThanRootMayReplaceThePrograms) {
                                 HasSubstr("sudo chmod go-w /usr/local/bin"))));
 }
 
-TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
+TEST(ServicePlanTest, RefusesIfAPackageOrAnotherDaemonHasTheService) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
   facts.is_packaged = true;
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("apt-get remove mlxcomm")));
@@ -279,7 +278,7 @@ TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("not the service")));
 }
 
-TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
+TEST(ServicePlanTest, DoesNotEndRunningJobsUnlessForced) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.jobs = 2;
   for (const auto planner : {PlanInstall, PlanUninstall, PlanRestart}) {
@@ -291,9 +290,9 @@ TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
   EXPECT_THAT(PlanRestart(facts, {}).problems, ElementsAre(HasSubstr("1 job runs")));
 }
 
-// Why: an upgrade must not cost a job. A daemon that can leave its place to the next program is asked to;
-// only --force ends it at once.
-TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) {
+// Why: an upgrade must not end jobs. A daemon that can hand over to its successor does so; only --force ends
+// it at once.
+TEST(ServicePlanTest, WaitsForJobsIfTheDaemonCanHandOver) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     ServiceFacts facts = Installed(manager);
     facts.jobs = 2;
@@ -319,7 +318,7 @@ TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) 
   }
 }
 
-TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaitsOrWasRefused) {
+TEST(ServicePlanTest, CancelsOnlyAPendingOrRefusedRestart) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     ServiceFacts facts = Installed(manager);
     facts.start = 7;
@@ -342,7 +341,7 @@ TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaitsOrWasRefused) {
   }
 }
 
-TEST(ServicePlanTest, EndsNoDaemonOfWhichItIsNotKnownWhetherJobsRun) {
+TEST(ServicePlanTest, DoesNotEndADaemonIfItsJobsAreUnknown) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.jobs.reset();
   facts.jobs_trouble = "too many tools";
@@ -366,7 +365,7 @@ TEST(ServicePlanTest, RemovesTheUnitLastAndKeepsConfigurationAndIdentity) {
                           "/var/lib/mlxcommd", "/var/log/mlxcommd", "/var/log/mlxcommd.log"));
 }
 
-TEST(ServicePlanTest, PurgesWhatAnEarlierUninstallHasLeft) {
+TEST(ServicePlanTest, PurgesTheFilesOfAnEarlierUninstall) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
   EXPECT_THAT(PlanUninstall(facts, {.purge = true}).steps, IsEmpty());
   facts.there = {kServiceKey, kServiceState, kServiceConfigFolder};
@@ -376,7 +375,7 @@ TEST(ServicePlanTest, PurgesWhatAnEarlierUninstallHasLeft) {
   EXPECT_THAT(plan.kept, IsEmpty());
 }
 
-TEST(ServicePlanTest, RemovesTheLibrariesOnlyOnMacosAndTurnedLogsOnlyWithPurge) {
+TEST(ServicePlanTest, RemovesLibrariesOnlyOnMacosAndRotatedLogsOnlyWithPurge) {
   const std::string libraries = "remove /usr/local/lib/mlxcomm";
   const std::string log = "remove /var/log/mlxcommd.log.0";
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);
@@ -384,8 +383,8 @@ TEST(ServicePlanTest, RemovesTheLibrariesOnlyOnMacosAndTurnedLogsOnlyWithPurge) 
   EXPECT_THAT(Lines(PlanUninstall(facts, {.purge = true})), Contains(log));
 }
 
-// Why: what is older than this install must not be put back where it fails.
-TEST(ServicePlanTest, RemovesWhatAnInstallThatWasCutOffHasLeft) {
+// Why: a failed install must not restore the files of an older one.
+TEST(ServicePlanTest, RemovesTheFilesOfAnInterruptedInstall) {
   ServiceFacts facts = Machine(ServiceManager::kLaunchd);
   std::vector<std::string> left;
   for (const std::string& path : RemovablePaths(facts.manager)) {
@@ -400,8 +399,8 @@ TEST(ServicePlanTest, RemovesWhatAnInstallThatWasCutOffHasLeft) {
   }
 }
 
-// Why: `cmake --install` puts its programs where the service has its own, and they were taken away with it.
-TEST(ServicePlanTest, UninstallsNoProgramsThatInstallHasFoundThere) {
+// Why: `cmake --install` uses the service's folder, and uninstall removed its programs.
+TEST(ServicePlanTest, KeepsProgramsThatInstallFound) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     const auto definition_of = [manager](const ServiceFacts& facts) {
       for (const ServiceStep& step : PlanInstall(facts, {}).steps) {
@@ -439,8 +438,8 @@ TEST(ServicePlanTest, StopsAServiceWhoseDefinitionIsGone) {
               Contains("run launchctl bootout " + std::string(kLaunchdService)));
 }
 
-// Why: it was taken for an empty one, and the defaults for its settings.
-TEST(ServicePlanTest, SaysThatThisUserMayNotReadTheConfiguration) {
+// Why: an unreadable configuration was taken for an empty one.
+TEST(ServicePlanTest, ReportsThatThisUserCannotReadTheConfiguration) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.config.reset();
   facts.config_is_hidden = true;
@@ -451,15 +450,15 @@ TEST(ServicePlanTest, SaysThatThisUserMayNotReadTheConfiguration) {
   EXPECT_THAT(why_not, HasSubstr("use sudo"));
 }
 
-TEST(ServicePlanTest, NamesTheRemedyWhereLaunchdLoadsNothing) {
+TEST(ServicePlanTest, NamesTheRemedyIfLaunchdLoadsNothing) {
   for (const ServiceStep& step : PlanInstall(Machine(ServiceManager::kLaunchd), {}).steps) {
     const bool loads = step.words.size() > 1 && step.words[1] == "bootstrap";
     EXPECT_EQ(step.remedy.find("mlxcommctl service restart") != std::string::npos, loads);
   }
 }
 
-// Why: an administrator's own lines in the unit were gone after a restart.
-TEST(ServicePlanTest, RestartChangesNothingOfTheDefinitionButItsTime) {
+// Why: a restart removed an administrator's lines from the unit.
+TEST(ServicePlanTest, RestartChangesOnlyTheTimeoutOfTheDefinition) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   const std::string unit = "write " + std::string(DefinitionPath(facts.manager));
   EXPECT_THAT(Lines(PlanRestart(facts, {})), Not(Contains(unit)));
@@ -476,7 +475,7 @@ TEST(ServicePlanTest, RestartChangesNothingOfTheDefinitionButItsTime) {
             "<key>Nice</key><integer>1</integer><key>ExitTimeOut</key>\n<integer>70</integer>");
 }
 
-TEST(ServicePlanTest, RestartsWithTheConfigurationsOwnTimeButNotWhatIsNotInstalled) {
+TEST(ServicePlanTest, RestartsOnlyAnInstalledServiceWithTheConfigurationsTimeout) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.config = "drain_timeout_ms: 60000";
   const ServicePlan plan = PlanRestart(facts, {});
@@ -491,7 +490,7 @@ TEST(ServicePlanTest, RestartsWithTheConfigurationsOwnTimeButNotWhatIsNotInstall
               ElementsAre(HasSubstr("service install")));
 }
 
-TEST(ServicePlanTest, ShowsTheJournalOrTheLogsFile) {
+TEST(ServicePlanTest, ShowsTheJournalOrTheLogFile) {
   std::string why_not;
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   EXPECT_THAT(LogsCommand(facts, 9, true, why_not),

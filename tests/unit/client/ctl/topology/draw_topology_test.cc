@@ -36,7 +36,7 @@ std::size_t Count(const std::string& text, const std::string& what) {
   return count;
 }
 
-TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndItsEnds) {
+TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndEnds) {
   const std::string dot = DrawTopology(Three());
   EXPECT_EQ(Count(dot, "tooltip="), 3u);
   EXPECT_EQ(Count(dot, "style=dashed"), 1u);
@@ -50,8 +50,8 @@ TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndItsEnds) {
   }
 }
 
-// Why: figures stood on their lines, which struck them through, and those of two cables on each other.
-TEST(DrawTopologyTest, LinesPassThroughTheirLabelsWhichStandApart) {
+// Why: lines crossed out their figures, and the figures of two cables overlapped.
+TEST(DrawTopologyTest, LinesPassThroughTheirLabelsWhichDoNotOverlap) {
   v1::TopologyReply topology = Three();
   topology.mutable_cables(1)->set_bytes_per_second_best(3.2e9);
   const std::string dot = DrawTopology(topology);
@@ -65,7 +65,7 @@ TEST(DrawTopologyTest, LinesPassThroughTheirLabelsWhichStandApart) {
   EXPECT_EQ(places.size(), 3u + 9u);
 }
 
-// The name of each node and where it stands: "a pos=...".
+// The name and position of each node: "a pos=...".
 std::vector<std::string> Places(const v1::TopologyReply& topology) {
   const std::string dot = DrawTopology(topology);
   std::vector<std::string> places;
@@ -78,8 +78,8 @@ std::vector<std::string> Places(const v1::TopologyReply& topology) {
   return places;
 }
 
-// Why: the ring is another one then, and nodes changed their places in the picture.
-TEST(DrawTopologyTest, LeavesNodesInTheirPlacesWhenACableGoes) {
+// Why: a changed ring moved the nodes in the picture.
+TEST(DrawTopologyTest, KeepsNodesInPlaceWhenACableIsGone) {
   v1::TopologyReply closed = Three();
   closed.set_shape("ring");
   closed.set_ring_closed(true);
@@ -97,7 +97,7 @@ TEST(DrawTopologyTest, LeavesNodesInTheirPlacesWhenACableGoes) {
   EXPECT_EQ(std::set(places.begin(), places.end()).size(), 3u);
 }
 
-TEST(DrawTopologyTest, CountsNumbersInNamesAsNumbers) {
+TEST(DrawTopologyTest, SortsNumbersInNamesNumerically) {
   v1::TopologyReply topology;
   for (const char* name : {"mac-1", "mac-10", "mac-2"}) {
     v1::TopologyNode& node = *topology.add_nodes();
@@ -110,7 +110,7 @@ TEST(DrawTopologyTest, CountsNumbersInNamesAsNumbers) {
 }
 
 // Why: names come from other machines.
-TEST(DrawTopologyTest, KeepsNamesInTheirQuotes) {
+TEST(DrawTopologyTest, QuotesNames) {
   v1::TopologyReply topology = Three();
   topology.mutable_nodes(0)->set_name("a\"]; b\\");
   EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"a\\\"]; b\\\\\\nup\""));
@@ -120,7 +120,7 @@ TEST(DrawTopologyTest, KeepsNamesInTheirQuotes) {
   EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"xxxxxxxx..xxxxxxxxxxxxxx\""));
 }
 
-TEST(DrawTopologyTest, MarksThisNodeAndThoseThatAreLost) {
+TEST(DrawTopologyTest, MarksThisNodeAndLostNodes) {
   v1::TopologyReply topology = Three();
   topology.mutable_nodes(2)->set_state("lost");
   const std::string dot = DrawTopology(topology);
@@ -146,7 +146,7 @@ TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
   EXPECT_EQ(Count(dot, "label=\"40.0 us\""), 2u) << "along the ring, which is not closed";
 }
 
-TEST(DrawTopologyTest, DrawsOneNodeAlone) {
+TEST(DrawTopologyTest, DrawsASingleNode) {
   v1::TopologyReply topology;
   topology.set_shape("alone");
   topology.add_nodes()->set_name("a");

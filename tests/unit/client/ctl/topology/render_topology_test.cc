@@ -7,7 +7,7 @@
 namespace mlxcomm::ctl::render_topology_test {
 namespace {
 
-TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
+TEST(RenderTopologyTest, ShowsTheRingTheNodesAndTheCables) {
   v1::TopologyReply topology = MessageOf<v1::TopologyReply>(
       R"(node: "a" cluster: "c" shape: "pair" ring: "1" ring: "2" ring_closed: true
          nodes { id: "1" name: "a" state: "up" answered: true version: "1" }
@@ -27,8 +27,8 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
             "  a en2  - en3 bb  up  3.20 GB/s, 40.0 us\n");
 }
 
-// Rails are not mentioned where there are connections alone, as on every network card.
-TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
+// Rails are not shown if there are only TCP connections, as on every network card.
+TEST(RenderTopologyTest, ShowsTheRailsOnACable) {
   v1::TopologyReply topology = MessageOf<v1::TopologyReply>(
       R"(node: "a" cluster: "c" shape: "pair" ring: "1" ring: "2"
          nodes { id: "1" name: "a" state: "up" answered: true }

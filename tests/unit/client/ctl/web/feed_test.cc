@@ -5,12 +5,12 @@
 namespace mlxcomm::ctl::feed_test {
 namespace {
 
-TEST(FeedTest, NamesItsData) {
+TEST(FeedTest, FormatsNameAndData) {
   EXPECT_EQ(ServerSentEvent("status", "{}"), "event: status\ndata: {}\n\n");
 }
 
-// Why: a text with an empty line in it would end the message, and what follows would be another one.
-TEST(FeedTest, KeepsEveryLineInTheMessage) {
+// Why: an empty line in a text would end the event.
+TEST(FeedTest, KeepsEveryLineInTheEvent) {
   EXPECT_EQ(ServerSentEvent("a", "1\n\nevent: b\r2"),
             "event: a\ndata: 1\ndata: \ndata: event: b\ndata: 2\n\n");
 }

@@ -15,10 +15,10 @@ Gate GateOf(const std::string& bind = "127.0.0.1", const std::string& host_name 
   return {kToken, "/id/", 7480, bind, host_name};
 }
 
-// Whether it means nothing in a URL, in a cookie or in HTML.
+// Returns whether it needs no escaping in URLs, cookies and HTML.
 bool IsPlain(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; }
 
-TEST(GateTest, AdmitsTheTokenOfTheUrlAndOfTheCookie) {
+TEST(GateTest, AdmitsTheTokenFromUrlOrCookie) {
   const std::string cookies = "other=1; mlxcomm_7480=" + kToken + "; mlxcomm_748=x";
   EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", "", kToken, "", true}), Admission::kAdmitted);
   EXPECT_EQ(Admit(GateOf(), {"localhost:7480", cookies, "", "same-origin", false}),
@@ -36,16 +36,16 @@ TEST(GateTest, RefusesAnyOtherToken) {
             Admission::kNoToken);
 }
 
-// Why: an empty token as the gate's would admit a browser that has none.
-TEST(GateTest, MakesAnotherTokenEachTime) {
+// Why: an empty token would admit a browser without one.
+TEST(GateTest, MakesANewTokenEachTime) {
   const std::string token = NewToken();
   EXPECT_EQ(token.size(), 22U);  // Of 6 bits each.
   EXPECT_TRUE(std::all_of(token.begin(), token.end(), IsPlain)) << token;
   EXPECT_NE(token, NewToken());
 }
 
-// Why: a server at another port that gets the cookie must not know the path, nor learn it from the token.
-TEST(GateTest, MakesAPathThatNobodyKnows) {
+// Why: a server on another port that gets the cookie must not be able to derive the path.
+TEST(GateTest, MakesAnUnpredictablePath) {
   const std::string path = NewPath();
   EXPECT_EQ(path.size(), 13U);
   EXPECT_TRUE(std::all_of(path.begin() + 1, path.end() - 1, IsPlain)) << path;
@@ -53,8 +53,8 @@ TEST(GateTest, MakesAPathThatNobodyKnows) {
   EXPECT_NE(path, NewPath());
 }
 
-// Why: DNS rebinding. A page of another site's name that leads here would be this page's origin.
-TEST(GateTest, RefusesAHostThatIsNotItsOwn) {
+// Why: DNS rebinding. A foreign name that resolves to this address would be this page's origin.
+TEST(GateTest, RefusesForeignHosts) {
   for (const char* host :
        {"", "127.0.0.1", "127.0.0.1:7481", "evil.example:7480", "127.0.0.1.evil.example:7480",
         "localhost.:7480", "192.0.2.1:7480", "studio-1:7480", ":7480", "localhost:7480:7480"}) {
@@ -64,7 +64,7 @@ TEST(GateTest, RefusesAHostThatIsNotItsOwn) {
   EXPECT_TRUE(IsOwnHost({kToken, "/id/", 80, "::1", ""}, "127.0.0.1"));
 }
 
-TEST(GateTest, KnowsThisMachineByAddressAndNameWhereOthersMayCome) {
+TEST(GateTest, AcceptsThisMachinesAddressesAndNamesUnlessLoopback) {
   for (const char* host : {"192.0.2.1:7480", "[fe80::1]:7480", "studio-1:7480",
                            "Studio-1.local:7480", "studio-1.lan:7480", "localhost:7480"}) {
     EXPECT_TRUE(IsOwnHost(GateOf("0.0.0.0"), host)) << host;
@@ -75,14 +75,14 @@ TEST(GateTest, KnowsThisMachineByAddressAndNameWhereOthersMayCome) {
   EXPECT_FALSE(IsOwnHost(GateOf("0.0.0.0", ""), ".local:7480"));
 }
 
-TEST(GateTest, KnowsWhatItListensAt) {
+TEST(GateTest, AcceptsItsBindAddress) {
   EXPECT_TRUE(IsOwnHost(GateOf("127.0.0.2"), "127.0.0.2:7480"));
   EXPECT_FALSE(IsOwnHost(GateOf("127.0.0.2"), "127.0.0.3:7480"));
   EXPECT_TRUE(IsOwnHost(GateOf("Studio-1.example", "another"), "studio-1.example:7480"));
 }
 
-// Why: a browser elsewhere cannot come by 127.0.0.1, nor go to 0.0.0.0.
-TEST(GateTest, IsFoundByANameThatLeadsThere) {
+// Why: a browser on another machine cannot open 127.0.0.1 or 0.0.0.0.
+TEST(GateTest, UrlHasAReachableName) {
   EXPECT_EQ(HostOfUrl(GateOf()), "127.0.0.1");
   EXPECT_EQ(HostOfUrl(GateOf("fe80::1")), "[fe80::1]");
   for (const char* wildcard : {"0.0.0.0", "::", "0::0"}) {
@@ -92,8 +92,8 @@ TEST(GateTest, IsFoundByANameThatLeadsThere) {
   EXPECT_EQ(HostOfUrl(GateOf("::", "")), "[::1]");
 }
 
-// Why: to a browser another port of this machine is the same site, and gets the cookie sent.
-TEST(GateTest, LetsOtherSitesLeadToThePageButNotToItsParts) {
+// Why: for a browser, another port of this machine is the same site, and gets the cookie.
+TEST(GateTest, LetsOtherSitesLinkToThePageButNotLoadItsParts) {
   const std::string cookies = "mlxcomm_7480=" + kToken;
   for (const char* site : {"cross-site", "same-site"}) {
     EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", cookies, "", site, false}), Admission::kOtherSite);
@@ -108,7 +108,7 @@ TEST(GateTest, FindsACookieByItsWholeName) {
   EXPECT_EQ(CookieIn("b", "b"), "");
 }
 
-TEST(GateTest, ReadsWhatARequestSaysOfItself) {
+TEST(GateTest, ReadsTheFieldsOfARequest) {
   const auto visit = ReadVisit(GateOf(),
                                "GET /id/?x=1&t=abc&y HTTP/1.1\r\nhOST:127.0.0.1:7480\r\n"
                                "Cookie: a=1; b=2\r\nX: t=no\r\nSec-Fetch-Site:\t none\r\n");
@@ -127,7 +127,7 @@ TEST(GateTest, ReadsWhatARequestSaysOfItself) {
   EXPECT_FALSE(other->opens_page);
 }
 
-TEST(GateTest, ReadsNothingOfWhatIsNoRequest) {
+TEST(GateTest, RejectsInvalidRequests) {
   for (const char* head :
        {"", "\r\n", "GET\r\n", "GET /id/\r\n", "GET  HTTP/1.1\r\n", "GET id HTTP/1.1\r\n",
         "GET /id/ HTTP/2\r\n", "GET /id/ x HTTP/1.1\r\n", "GET /id/ HTTP/1.1\r\nHost\r\n",
@@ -135,7 +135,7 @@ TEST(GateTest, ReadsNothingOfWhatIsNoRequest) {
     EXPECT_FALSE(ReadVisit(GateOf(), head).has_value()) << head;
 }
 
-TEST(GateTest, TellsLoopbackFromOtherAddresses) {
+TEST(GateTest, DistinguishesLoopbackFromOtherAddresses) {
   for (const char* own : {"127.0.0.1", "127.1.2.3", "::1", "0:0:0:0:0:0:0:1", "localhost"})
     EXPECT_TRUE(IsLoopback(own)) << own;
   for (const char* other : {"0.0.0.0", "::", "192.0.2.1", "127.0.0.1.evil.example", "127.example"})

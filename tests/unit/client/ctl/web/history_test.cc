@@ -65,8 +65,8 @@ TEST(HistoryTest, CountsALinkOnceAndBothDirections) {
   EXPECT_THAT(all.samples(0).link_bytes_per_second(), ElementsAre(200));
 }
 
-// Why: what goes through another node is counted on that node's cables.
-TEST(HistoryTest, LeavesRoutesAndRailsThatAreDownOutOfTheSum) {
+// Why: routes count on the other node's cables.
+TEST(HistoryTest, ExcludesRoutesAndRailsThatAreDownFromTheSum) {
   v1::StatusReply status;
   v1::NodeStatus& node = AddNode(status, "a");
   AddLink(node, "b", 100, v1::Transport::route);
@@ -78,7 +78,7 @@ TEST(HistoryTest, LeavesRoutesAndRailsThatAreDownOutOfTheSum) {
   EXPECT_THAT(All(history).samples(0).link_bytes_per_second(), ElementsAre(200, 0, 14));
 }
 
-TEST(HistoryTest, KeepsTheOrderOfLinksWhenOneComesAndOneGoes) {
+TEST(HistoryTest, KeepsTheOrderOfLinksWhenTheyChange) {
   v1::StatusReply first, second;
   AddLink(AddNode(first, "b"), "c", 10);
   AddLink(AddNode(second, "a"), "b", 20);
@@ -91,8 +91,8 @@ TEST(HistoryTest, KeepsTheOrderOfLinksWhenOneComesAndOneGoes) {
   EXPECT_THAT(all.samples(1).link_bytes_per_second(), ElementsAre(0, 40));
 }
 
-// Why: in a cluster whose nodes come and go, links after the first 256 had no curve, for ever.
-TEST(HistoryTest, GivesThePlaceOfALinkThatIsGoneToANewOne) {
+// Why: in a changing cluster, links after the first 256 never had a curve.
+TEST(HistoryTest, ReusesThePlaceOfALinkThatIsGone) {
   v1::StatusReply first, second;
   for (std::size_t i = 0; i < History::kLinksMax; ++i)
     AddLink(AddNode(first, "a"), absl::StrCat("b", i), i == 0 ? 10 : 0);
@@ -106,7 +106,7 @@ TEST(HistoryTest, GivesThePlaceOfALinkThatIsGoneToANewOne) {
   EXPECT_EQ(all.samples(1).link_bytes_per_second(1), 40);
 }
 
-TEST(HistoryTest, CountsTheOperationsOfTheRankThatHasDoneMost) {
+TEST(HistoryTest, CountsTheOperationsOfTheFastestRank) {
   History history;
   history.Add(WithOperations(1000), kBegin);  // Nobody knows since when.
   history.Add(WithOperations(1300), kBegin + 2'000'000'000);
@@ -119,7 +119,7 @@ TEST(HistoryTest, CountsTheOperationsOfTheRankThatHasDoneMost) {
   EXPECT_THAT(rates, ElementsAre(0, 150, 0, 0, 5));
 }
 
-TEST(HistoryTest, ReturnsWhatIsNewAlone) {
+TEST(HistoryTest, ReturnsOnlyNewSamples) {
   History history;
   std::uint64_t seen = 0;
   EXPECT_EQ(history.Since(seen).samples_size(), 0);
@@ -130,7 +130,7 @@ TEST(HistoryTest, ReturnsWhatIsNewAlone) {
   EXPECT_EQ(history.Since(seen).samples(0).unix_ns(), kBegin + History::kStepNs);
 }
 
-TEST(HistoryTest, ForgetsWhatIsOlderThanTheWindow) {
+TEST(HistoryTest, ForgetsSamplesOlderThanTheWindow) {
   History history;
   std::uint64_t seen = 0;
   history.Add({}, kBegin);
@@ -142,8 +142,8 @@ TEST(HistoryTest, ForgetsWhatIsOlderThanTheWindow) {
   EXPECT_EQ(All(history).samples_size(), 1);
 }
 
-// Why: the machine's clock may be set back, and then no sample would be taken for as long.
-TEST(HistoryTest, BeginsAgainWhenTheClockIsSetBack) {
+// Why: if the machine's clock was set back, no samples were taken until it caught up.
+TEST(HistoryTest, StartsAgainWhenTheClockIsSetBack) {
   History history;
   std::uint64_t seen = 0;
   history.Add({}, kBegin);
