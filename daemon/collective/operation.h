@@ -23,7 +23,8 @@ struct Call : CallerMemory {
   Signature signature;          // Without counts_digest, which Group sets.
   std::uint32_t peer_rank = 0;  // send, recv
   std::uint32_t tag = 0;        // send, recv
-  // The collective's number, if its ranks complete some without the daemon (node/direct_groups.h).
+  // Of a collective among those of its rank, where the ranks also carry some out by themselves
+  // (jobs/direct_groups.h); none: it comes after the last one.
   std::optional<std::uint64_t> number;
   std::uint64_t timeout_ns = 0;  // > 0
   // It may exceed the timeout while a rank that it waits for may still come (roll_call.h).

@@ -48,7 +48,7 @@ class ControlCalls {
 
   void Serve(CallQueue& queue, v1::Control::AsyncService& service) {
     using Service = v1::Control::AsyncService;
-    using node::Jobs;
+    using jobs::Jobs;
     ServeUnary(queue, service, &Service::RequestAttach, *this,
                &ControlCalls::Wait<&Jobs::Attach, &Jobs::CancelAttach>);
     ServeUnary(queue, service, &Service::RequestDetach, *this, &ControlCalls::Do<&Jobs::Detach>);
@@ -239,7 +239,7 @@ class DiagnosticsCalls {
     v1::EndJobReply reply;
     reply.set_caller_pid(static_cast<std::uint64_t>(who->peer.pid));
     calls_.Ask(call.MakeAnswer(), [job, failure, reply](node::Node& node, auto answer) {
-      node.Call(&node::Jobs::EndJob, job, failure, reply, *answer);
+      node.Call(&jobs::Jobs::EndJob, job, failure, reply, *answer);
     });
   }
 

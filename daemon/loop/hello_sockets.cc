@@ -75,7 +75,7 @@ void HelloSockets::Refresh() {
   left_out_.clear();
   std::map<std::string, Place> wanted;
   for (const platform::NetworkInterface& one : *all) {
-    cluster::InterfaceFault why = cluster::WhyNotUsed(one, options_.interfaces);
+    discovery::InterfaceFault why = discovery::WhyNotUsed(one, options_.interfaces);
     if (!why.IsNone()) {
       left_out_[one.name] = std::move(why);
       continue;
@@ -110,7 +110,7 @@ void HelloSockets::Refresh() {
 absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::string& address) {
   absl::Status why;
   for (const std::uint16_t port : {options_.port, std::uint16_t{0}}) {
-    address = cluster::AddressText(place.source, place.interface, port);
+    address = discovery::AddressText(place.source, place.interface, port);
     const absl::StatusOr<std::uint16_t> got = fabric_.AddListener(address);
     if (got.ok()) return got;
     why = got.status();
@@ -119,9 +119,9 @@ absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::stri
 }
 
 absl::Status HelloSockets::Open(const Place& place) {
-  if (ports_.size() >= cluster::Discovery::kInterfacesMax) {
+  if (ports_.size() >= discovery::Discovery::kInterfacesMax) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("more than ", cluster::Discovery::kInterfacesMax, " interfaces"));
+        absl::StrCat("more than ", discovery::Discovery::kInterfacesMax, " interfaces"));
   }
   absl::StatusOr<platform::MulticastSocket> socket = platform::MulticastSocket::Open(place);
   if (!socket.ok()) return socket.status();
@@ -134,7 +134,7 @@ absl::Status HelloSockets::Open(const Place& place) {
   port->place = place;
   port->listening = std::move(listening);
   spdlog::info("looking for neighbours on {}, listening on {}", place.interface,
-               cluster::AddressText(place.source, place.interface, *tcp_port));
+               discovery::AddressText(place.source, place.interface, *tcp_port));
   WatchSocket(place.interface);
   node_.OnInterfaceUp({place.interface, place.source, *tcp_port});
   return absl::OkStatus();
@@ -202,7 +202,7 @@ void HelloSockets::SetTimer() {
 }
 
 void HelloSockets::OnTimer() {
-  timer_ns_ = cluster::Discovery::kNever;
+  timer_ns_ = discovery::Discovery::kNever;
   const std::uint64_t now = platform::MonotonicNow();
   WakeRested(now);
   if (now >= next_refresh_ns_) Refresh();
@@ -227,7 +227,7 @@ void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello
 }
 
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
-  std::map<std::string, cluster::InterfaceFault> faults = left_out_;
+  std::map<std::string, discovery::InterfaceFault> faults = left_out_;
   std::uint64_t unread = 0;
   for (const auto& [name, port] : ports_) {
     faults[name] = port->fault;

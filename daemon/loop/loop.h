@@ -45,7 +45,7 @@
 namespace mlxcomm {
 
 struct LoopOptions {
-  // Ranks of one machine carry out small operations among themselves (node/direct_groups.h).
+  // Ranks of one machine carry out small operations by themselves (jobs/direct_groups.h).
   bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or if no client comes in time.

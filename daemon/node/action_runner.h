@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/collective/membership.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/fabric/links.h"
-#include "daemon/node/direct_groups.h"
+#include "daemon/jobs/direct_groups.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"
 
@@ -26,7 +26,7 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header);
 
 class ActionRunner {
  public:
-  ActionRunner(collective::Collectives& collectives, collective::Membership& membership,
+  ActionRunner(collective::Collectives& collectives, jobs::Membership& membership,
                collective::ScratchMemory& scratch, fabric::Links& links, DirectGroups& meetings,
                NodePort& port)
       : collectives_(collectives),
@@ -64,7 +64,7 @@ class ActionRunner {
   void OnMessageNotSent(const NodeId& node, const absl::Status& why);
 
   collective::Collectives& collectives_;
-  collective::Membership& membership_;
+  jobs::Membership& membership_;
   collective::ScratchMemory& scratch_;
   fabric::Links& links_;
   DirectGroups& direct_groups_;

@@ -82,7 +82,7 @@ void EventWriter::OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns) {
 }
 
 void EventWriter::ReportFailures(collective::Collectives& collectives,
-                                 const collective::Membership& membership) {
+                                 const jobs::Membership& membership) {
   if (!recorder_.AnyFailed()) return;
   for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
     const collective::Group* const group = collectives.Find(failed.group);

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "daemon/collective/collectives.h"
-#include "daemon/collective/membership.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/link/fabric_listener.h"
-#include "daemon/node/job_history.h"
+#include "daemon/jobs/job_history.h"
 #include "daemon/node/node_port.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
@@ -41,7 +41,7 @@ class EventWriter {
   void OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns);
   // Reports the groups that have failed since the last call.
   void ReportFailures(collective::Collectives& collectives,
-                      const collective::Membership& membership);
+                      const jobs::Membership& membership);
   const JobHistory& history() const { return history_; }
 
  private:

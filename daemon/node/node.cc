@@ -12,7 +12,7 @@ namespace mlxcomm::node {
 namespace {
 
 // Of a node that looks for neighbours.
-cluster::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
+discovery::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
   const link::FabricOptions& fabric = options.fabric;
   return {fabric.self.id, fabric.self.name,    fabric.self.incarnation,
           fabric.cluster, *options.hello_keys, fabric.random};
@@ -75,7 +75,7 @@ std::uint64_t Node::NextDeadline() const {
                    system_checks_.NextDeadline(), discovery_due_ns_});
 }
 
-void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
+void Node::OnInterfaceUp(const discovery::Discovery::Interface& interface) {
   if (!discovery_) return;
   ReadClock();
   discovery_->OnInterfaceUp(interface, now_ns_);

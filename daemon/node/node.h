@@ -23,16 +23,16 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/discovery.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/collective/membership.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
 #include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
-#include "daemon/node/direct_groups.h"
+#include "daemon/jobs/direct_groups.h"
 #include "daemon/node/event_writer.h"
-#include "daemon/node/jobs.h"
+#include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/own_status.h"
@@ -52,7 +52,7 @@ struct NodeMetrics {
   std::uint64_t violations = 0;
 };
 
-class Node final : private link::FabricListener, private cluster::Peers {
+class Node final : private link::FabricListener, private jobs::Peers {
  public:
   // All outlive it. `clock` tells the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
@@ -66,7 +66,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
   fabric::Links& links() { return links_; }
   const fabric::Links& links() const { return links_; }
   const collective::Collectives& collectives() const { return collectives_; }
-  collective::Membership& membership() { return membership_; }
+  jobs::Membership& membership() { return membership_; }
   const Jobs& jobs() const { return jobs_; }
 
   // Following calls happen at this time, which never goes back.
@@ -90,12 +90,12 @@ class Node final : private link::FabricListener, private cluster::Peers {
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
   // Neighbours that are looked for. Nothing happens where the options have no discovery.
-  void OnInterfaceUp(const cluster::Discovery::Interface& interface);
+  void OnInterfaceUp(const discovery::Discovery::Interface& interface);
   void OnInterfaceDown(const std::string& name);
   void OnHello(const std::string& interface, const wire::AddressBytes& from,
                std::span<const std::uint8_t> datagram);
   void SetHelloKeys(const std::vector<DerivedKey>& keys);
-  const std::optional<cluster::Discovery>& discovery() const { return discovery_; }
+  const std::optional<discovery::Discovery>& discovery() const { return discovery_; }
 
   // A control call, as Jobs has it, and the actions that it causes.
   template <typename... Parameters, typename... Arguments>
@@ -185,7 +185,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
   const std::function<std::uint64_t()> clock_;
   OperationRecorder recorder_;
   collective::Collectives collectives_;
-  collective::Membership membership_;
+  jobs::Membership membership_;
   Nodes nodes_;
   fabric::Links links_;
   DirectGroups direct_groups_;
@@ -196,8 +196,8 @@ class Node final : private link::FabricListener, private cluster::Peers {
   PeerProbes probes_;
   SystemChecks system_checks_;
   std::vector<std::unique_ptr<DoctorAnswer>> doctors_;  // Wait for the same check-up.
-  std::optional<cluster::Discovery> discovery_;
-  std::uint64_t discovery_due_ns_ = cluster::Discovery::kNever;
+  std::optional<discovery::Discovery> discovery_;
+  std::uint64_t discovery_due_ns_ = discovery::Discovery::kNever;
   std::uint64_t violations_ = 0;
 };
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/discovery.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/collective/action.h"
 #include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
@@ -22,7 +22,7 @@ namespace mlxcomm::node {
 
 using intake::SessionId;
 
-class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
+class NodePort : public fabric::LinksPort, public discovery::DiscoveryPort {
  public:
   // True: another thread does the work, and Node::OnWorkDone(cookie) follows; false: the node does it
   // at once. `work` stays as it is until then.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/collective/group.h"
-#include "daemon/collective/membership.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/link/fabric_listener.h"
 
 namespace mlxcomm::node {
@@ -26,7 +26,7 @@ struct NodeOptions {
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   // How long a new job waits for a route to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
-  std::size_t groups_per_user_max = collective::Membership::kGroupsMax;
+  std::size_t groups_per_user_max = jobs::Membership::kGroupsMax;
   // Given to the cost model instead of measurements; 0: measured.
   std::uint64_t link_latency_ns = 0;
   std::uint64_t link_bytes_per_second = 0;

@@ -72,29 +72,29 @@ std::string DescribeMissing(const v1::JobStatus& job) {
 }
 
 // Besides what the port has said of the interfaces.
-void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
+void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
   for (v1::DiscoveryInterface& reported : *status.mutable_interfaces()) {
     if (const std::uint64_t heard_ns = discovery.ForeignNs(reported.name()); heard_ns != 0)
       reported.set_foreign_ms_ago(MsBetween(heard_ns, now_ns));
     if (reported.reason() != v1::DiscoveryReason::none) continue;
-    const cluster::InterfaceFault fault = discovery.FaultOf(reported.name(), now_ns);
+    const discovery::InterfaceFault fault = discovery.FaultOf(reported.name(), now_ns);
     reported.set_reason(fault.reason);
     reported.set_detail(fault.text);
   }
-  for (const cluster::Discovery::Neighbour* const one : discovery.Neighbours()) {
+  for (const discovery::Discovery::Neighbour* const one : discovery.Neighbours()) {
     v1::DiscoveredNeighbour& reported = *status.add_neighbours();
     reported.set_id(one->id.ToString());
     reported.set_name(one->name);
     reported.set_local_interface(one->local_interface);
     reported.set_remote_interface(one->remote_interface);
-    reported.set_address(cluster::AddressText(one->address, one->local_interface, one->port));
+    reported.set_address(discovery::AddressText(one->address, one->local_interface, one->port));
     reported.set_heard_ms_ago(MsBetween(one->heard_ns, now_ns));
     reported.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
   }
   std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  const cluster::Discovery::Counters& counters = discovery.counters();
+  const discovery::Discovery::Counters& counters = discovery.counters();
   status.set_hellos_sent(counters.sent);
   status.set_hellos_received(counters.received);
   status.set_foreign(counters.foreign);
@@ -120,7 +120,7 @@ std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
 std::map<JobId, JobGroups> GroupsByJob(const OwnState& own) {
   std::map<JobId, JobGroups> jobs;
   own.collectives.ForEach([&](const collective::Group& group) {
-    const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
+    const jobs::GroupOrigin& origin = *own.membership.OriginOf(group.id());
     JobGroups& of_job = jobs[origin.job];
     of_job.all.push_back(&group);
     const auto shrinks = [&] { return own.membership.OriginOf(of_job.main->id())->shrinks; };
@@ -161,7 +161,7 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
     if (group == nullptr) continue;
     v1::JobStatus& job = *reply.mutable_jobs(one.job);
     if (one.is_main) {
-      const collective::GroupOrigin& origin = *own.membership.OriginOf(one.group);
+      const jobs::GroupOrigin& origin = *own.membership.OriginOf(one.group);
       job.set_size_at_start(origin.size_at_start);
       job.set_shrinks(origin.shrinks);
       WriteGroup(own, *group, job, job);
@@ -177,8 +177,8 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
 
 void WriteForming(const OwnState& own, v1::StatusReply& reply) {
   v1::JobStatus* job = nullptr;  // They come job by job.
-  for (const cluster::Rendezvous::Waiting& waiting : own.jobs.rendezvous().AllWaiting()) {
-    const JobId id = cluster::JobOf(waiting.claim);
+  for (const jobs::Rendezvous::Waiting& waiting : own.jobs.rendezvous().AllWaiting()) {
+    const JobId id = jobs::JobOf(waiting.claim);
     if (job == nullptr || job->name() != id.name || job->user() != id.user) {
       job = &JobIn(reply, id, /*forms=*/true);
     }
@@ -204,7 +204,7 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
   own.port.DescribeLinks(node);
   std::set<std::tuple<std::string, std::string, std::string>> found;
   if (own.discovery) {
-    for (const cluster::Discovery::Neighbour* const one : own.discovery->Neighbours())
+    for (const discovery::Discovery::Neighbour* const one : own.discovery->Neighbours())
       found.emplace(one->id.ToString(), one->local_interface, one->remote_interface);
   }
   for (v1::LinkStatus& link : *node.mutable_links()) {
@@ -227,7 +227,7 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.set_state(own.jobs.draining() ? "draining" : "up");
   if (own.jobs.draining()) WriteDrain(own, *node.mutable_drain());
   const std::vector<std::string> users = own.port.Describe(node);
-  constexpr std::size_t kGroupsMax = collective::Membership::kGroupsMax;
+  constexpr std::size_t kGroupsMax = jobs::Membership::kGroupsMax;
   node.mutable_use()->set_groups(own.membership.group_count());
   node.mutable_use()->set_groups_max(kGroupsMax);
   for (std::size_t i = 0; i < users.size(); ++i) {

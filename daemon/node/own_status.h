@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/discovery.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/collective/membership.h"
-#include "daemon/node/jobs.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
@@ -23,10 +23,10 @@ namespace mlxcomm::node {
 struct OwnState {
   const NodeOptions& options;
   const collective::Collectives& collectives;
-  const collective::Membership& membership;
+  const jobs::Membership& membership;
   const Jobs& jobs;
   const NodePort& port;
-  const std::optional<cluster::Discovery>& discovery;
+  const std::optional<discovery::Discovery>& discovery;
   std::uint64_t started_ns = 0;
   std::uint64_t now_ns = 0;
 };

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cluster/peers.h"
+#include "daemon/jobs/peers.h"
 #include "daemon/node/own_status.h"
 #include "daemon/node/status_parts.h"
 
@@ -58,7 +58,7 @@ class StatusCalls {
   // Writes the next slice; true: the part is whole.
   using Write = std::function<bool(OwnPart& part)>;
 
-  StatusCalls(cluster::Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
+  StatusCalls(jobs::Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
 
   void Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer, std::uint64_t now_ns);
   // One too many of a node is dropped: it gets no answer in time.
@@ -81,7 +81,7 @@ class StatusCalls {
   void AskOthers(Round round, std::uint64_t now_ns);
   Rounds::iterator Finish(Rounds::iterator round);
 
-  cluster::Peers& peers_;
+  jobs::Peers& peers_;
   const Write write_;
   std::optional<Round> next_;
   std::uint64_t due_ns_ = 0;  // next_'s.

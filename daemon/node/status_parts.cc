@@ -6,9 +6,9 @@
 #include <string>
 #include <tuple>
 
-#include "daemon/cluster/topology.h"
-#include "daemon/collective/membership.h"
-#include "daemon/node/job_history.h"
+#include "daemon/discovery/topology.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/jobs/job_history.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::node {
@@ -157,7 +157,7 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, const Shown
   }
   // No node has more jobs than groups.
   const auto jobs = std::min<std::size_t>(static_cast<std::size_t>(answer.jobs_size()),
-                                          collective::Membership::kGroupsMax);
+                                          jobs::Membership::kGroupsMax);
   for (std::size_t i = 0; i < jobs; ++i) {
     v1::JobStatus reported = answer.jobs(static_cast<int>(i));
     if (const auto own = shown.find(id); own != shown.end())
@@ -214,7 +214,7 @@ v1::StatusReply MergeStatus(const StatusParts& parts) {
 const StatusParts::Merged& StatusParts::merged() const {
   std::call_once(once_, [this] {
     merged_.status = MergeStatus(*this);
-    merged_.topology = cluster::TopologyOf(merged_.status);
+    merged_.topology = discovery::TopologyOf(merged_.status);
     merged_.status.set_shape(merged_.topology.shape());
     *merged_.status.mutable_ring() = merged_.topology.ring();
   });

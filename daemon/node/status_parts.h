@@ -1,6 +1,6 @@
 // The parts of a status, and how they are merged: each node sends its own part, and the node that was asked
 // returns them in the order of arrival. Merging and sorting them, and searching them for a ring
-// (cluster/topology.h), takes long; it belongs on another thread than the one that moves payload.
+// (discovery/topology.h), takes long; it belongs on another thread than the one that moves payload.
 #pragma once
 
 #include <memory>

@@ -127,7 +127,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
 
 // Limits for one user leave a quarter for others (proto/mlxcomm/v1/config.proto).
 std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
-  constexpr std::size_t kAll = collective::Membership::kGroupsMax;
+  constexpr std::size_t kAll = jobs::Membership::kGroupsMax;
   if (clients.groups_per_user_max() != 0) {
     return std::min<std::size_t>(clients.groups_per_user_max(), kAll);
   }

@@ -1,8 +1,8 @@
 // Hellos of discovery: datagrams that anybody on a cable or switch can send.
 //
 // Hostile: every datagram, from strangers, from recordings, and from nodes with the key and a bug.
-// Read by: cluster::Discovery::OnDatagram (daemon/cluster/discovery.h), with HelloSeal
-// (daemon/cluster/sealed_hello.h). Most hellos here are sealed with the right key, so that the seal
+// Read by: discovery::Discovery::OnDatagram (daemon/discovery/discovery.h), with HelloSeal
+// (daemon/discovery/sealed_hello.h). Most hellos here are sealed with the right key, so that the seal
 // does not stop the fuzzer; others are sealed with a wrong one, for another cluster, changed after
 // they were sealed, or no hellos at all.
 //
@@ -24,13 +24,13 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/cluster/discovery.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::discovery {
 namespace {
 
 using fuzz::Input;
@@ -352,11 +352,11 @@ class Node final : DiscoveryPort {
 };
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::discovery
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   mlxcomm::fuzz::Input input(data, bytes);
-  mlxcomm::cluster::Node node;
+  mlxcomm::discovery::Node node;
   while (!input.empty()) node.Step(input);
   node.End();
   return 0;

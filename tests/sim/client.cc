@@ -94,7 +94,7 @@ void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool join
     gave_up_ = true;
     job_.OnGivesUp(*this, joining ? "joining" : "shrinking");
     host_.daemon()->Post([session = session_, joining, call](node::Node& node) {
-      node.Call(joining ? &node::Jobs::CancelAttach : &node::Jobs::CancelShrink, session, call);
+      node.Call(joining ? &jobs::Jobs::CancelAttach : &jobs::Jobs::CancelShrink, session, call);
     });
   });
 }
@@ -122,7 +122,7 @@ void Client::Join() {
   auto answer = Later<v1::AttachReply>(&Client::OnJoined, &Client::OnNotJoined);
   host_.daemon()->Post([session = session_, call = ++asks_, request,
                         answer = std::move(answer)](node::Node& node) mutable {
-    node.Call(&node::Jobs::Attach, session, call, request, std::move(answer));
+    node.Call(&jobs::Jobs::Attach, session, call, request, std::move(answer));
   });
   EndSoon(fate_.exits_joining_ns, fate_.cancels_joining_ns, true);
 }
@@ -160,7 +160,7 @@ void Client::Shrink() {
   auto answer = Later<v1::GroupReply>(&Client::OnShrunk, &Client::OnNotShrunk);
   host_.daemon()->Post([session = session_, call = ++asks_, request,
                         answer = std::move(answer)](node::Node& node) mutable {
-    node.Call(&node::Jobs::Shrink, session, call, request, std::move(answer));
+    node.Call(&jobs::Jobs::Shrink, session, call, request, std::move(answer));
   });
   EndSoon(fate_.exits_shrinking_ns, fate_.cancels_shrinking_ns, false);
 }
@@ -261,7 +261,7 @@ bool Client::TakeStep(const Step& step) {
     request.set_group(ids_[step.group]);
     host_.daemon()->Post(
         [session = session_, request, answer = std::move(answer)](node::Node& node) mutable {
-          node.Call(&node::Jobs::Release, session, request, *answer);
+          node.Call(&jobs::Jobs::Release, session, request, *answer);
         });
     return true;
   }
@@ -294,7 +294,7 @@ void Client::Split(const Step& step) {
   auto answer = Later<v1::GroupReply>(&Client::OnSplit, &Client::OnNotSplit);
   host_.daemon()->Post(
       [session = session_, request, answer = std::move(answer)](node::Node& node) mutable {
-        node.Call(&node::Jobs::Split, session, request, *answer);
+        node.Call(&jobs::Jobs::Split, session, request, *answer);
       });
 }
 
@@ -454,7 +454,7 @@ void Client::Leave() {
   auto answer = std::make_unique<Reported<v1::DetachReply>>([](const v1::DetachReply&) {},
                                                             [](const Failure&) {});
   host_.daemon()->Post([session = session_, answer = std::move(answer)](node::Node& node) mutable {
-    node.Call(&node::Jobs::Detach, session, v1::DetachRequest(), *answer);
+    node.Call(&jobs::Jobs::Detach, session, v1::DetachRequest(), *answer);
   });
   host_.daemon()->EndSession(session_, "its process has ended");
   for (const oracle::Bytes& buffer : kept_) CheckKept(buffer);

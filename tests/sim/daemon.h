@@ -40,7 +40,7 @@ class DaemonListener {
   // Its process has ended, and nothing touches its memory any more.
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
-  // What its discovery says and wants (cluster::DiscoveryPort).
+  // What its discovery says and wants (discovery::DiscoveryPort).
   virtual void OnHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
   virtual void OnDial(const std::string& address) = 0;
   virtual void OnStopDialing(const std::string& address) = 0;

@@ -49,7 +49,7 @@ void Host::PowerOn(const NodeId* identity) {
 void Host::SetInterface(const Port& port, bool up) {
   if (!discovers()) return;
   daemon_->Post(
-      [up, facts = cluster::Discovery::Interface{port.interface, port.address, kTcpPort}](
+      [up, facts = discovery::Discovery::Interface{port.interface, port.address, kTcpPort}](
           node::Node& node) { up ? node.OnInterfaceUp(facts) : node.OnInterfaceDown(facts.name); });
 }
 
@@ -76,7 +76,7 @@ void Host::OnHello(const std::string& interface, const wire::DiscoveryHello& hel
 // Only what is at the other end of one of its cables may be dialed, whatever was heard.
 Port* Host::PortDialedBy(const std::string& address) {
   for (Port& port : ports_) {
-    if (cluster::AddressText(port.peer_address, port.interface, kTcpPort) == address) return &port;
+    if (discovery::AddressText(port.peer_address, port.interface, kTcpPort) == address) return &port;
   }
   listener_.Complain(absl::StrCat(name(), " dials ", address, ", where nobody listens"));
   return nullptr;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/topology.h"
+#include "daemon/discovery/topology.h"
 #include "daemon/node/peer_probes.h"
 #include "daemon/node/status_parts.h"
 #include "tests/sim/reported.h"
@@ -48,7 +48,7 @@ std::string WrongInStatus(const std::string& asked, const v1::StatusReply& statu
     if (std::string wrong = WrongInJob(job); !wrong.empty()) return wrong;
   }
   if (status.nodes_size() > kNodesLookedAt) return {};
-  const v1::TopologyReply topology = cluster::TopologyOf(status);
+  const v1::TopologyReply topology = discovery::TopologyOf(status);
   if (topology.shape().empty()) return "the cables form nothing";
   return {};
 }

@@ -17,7 +17,7 @@ enum class Weather : std::uint8_t {
 
 constexpr std::uint64_t kBegins = 2 * kSecond;
 // A cable may be back just after a hello, and of those that follow two may be lost.
-constexpr std::uint64_t kFindsNs = 3 * cluster::Discovery::kHelloIntervalNs + 500 * kMillisecond;
+constexpr std::uint64_t kFindsNs = 3 * discovery::Discovery::kHelloIntervalNs + 500 * kMillisecond;
 
 void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   node::NodeOptions& node = scenario.daemon.node;

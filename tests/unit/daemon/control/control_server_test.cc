@@ -183,7 +183,7 @@ class ControlServerTest : public testing::Test {
   // The other client's.
   void AttachAnother(const v1::AttachRequest& request) {
     loop_.Do([&](node::Node& node) {
-      node.Call(&node::Jobs::Attach, kAnotherClient, std::uint64_t{1}, request,
+      node.Call(&jobs::Jobs::Attach, kAnotherClient, std::uint64_t{1}, request,
                 std::make_unique<Unheard<v1::AttachReply>>());
     });
   }
@@ -394,7 +394,7 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   std::thread caller(
       [&] { status = v1::Control::NewStub(channel_)->Shrink(&context, request, &group); });
   const auto waits = [](node::Node& node) {
-    return node.jobs().shrinking().NextDeadline() != cluster::Shrink::kNever;
+    return node.jobs().shrinking().NextDeadline() != jobs::Shrink::kNever;
   };
   loop_.WaitUntil(waits);
   context.TryCancel();

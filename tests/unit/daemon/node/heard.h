@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/peers.h"
+#include "daemon/jobs/peers.h"
 #include "daemon/node/answer.h"
 
 namespace mlxcomm::node {
@@ -37,7 +37,7 @@ class KeptAnswer final : public Answer<Reply> {
   Heard<Reply>& heard_;
 };
 
-struct Wire : cluster::Peers {
+struct Wire : jobs::Peers {
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
     sent.emplace_back(node, message);
   }

@@ -1,0 +1,173 @@
+// Finds the neighbours: sends hellos on each interface, and learns from the hellos that arrive who is at
+// the other end of a cable or on the same switch (wire/discovery_hello.h). Each pair of interfaces over
+// which two nodes hear each other becomes a rail; the node with the smaller id dials. A recorded hello is
+// never accepted, and a flood of hellos is bounded and counted. See README.md, Discovery.
+//
+// Sans-I/O; time is an argument. Owner: Node. Thread: the loop's. Memory: at most
+// kNeighboursMax neighbours, kInterfacesMax interfaces.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "daemon/discovery/interface_choice.h"
+#include "daemon/discovery/sealed_hello.h"
+#include "daemon/link/fabric_listener.h"
+#include "daemon/platform/token_bucket.h"
+#include "proto/key/cluster_key.h"
+#include "proto/types/node_id.h"
+#include "proto/wire/discovery_hello.h"
+
+namespace mlxcomm::discovery {
+
+struct DiscoveryOptions {
+  NodeId self;
+  std::string name;
+  std::uint64_t incarnation = 0;  // Never 0.
+  std::string cluster;
+  // Derived from the cluster's; while it is being changed, two. Hellos are said with each.
+  std::vector<DerivedKey> keys;
+  link::RandomSource random = rail::RandomNumber;
+};
+
+// What Discovery needs of its owner. Called from inside its calls; may not call back.
+class DiscoveryPort {
+ public:
+  virtual ~DiscoveryPort() = default;
+  virtual void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
+  // "[fe80::2%en2]:7470": to be dialed from now on, until it is no longer.
+  virtual void Dial(const std::string& address) = 0;
+  virtual void StopDialing(const std::string& address) = 0;
+};
+
+class Discovery {
+ public:
+  static constexpr std::size_t kNeighboursMax = 512;
+  static constexpr std::size_t kInterfacesMax = 64;
+  static constexpr std::size_t kMeshMax = 32;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::uint64_t kHelloIntervalNs = 2'000'000'000;
+  static constexpr std::uint64_t kLostNs = 10'000'000'000;
+  static constexpr std::uint64_t kDialNs = 60'000'000'000;
+  static constexpr std::uint64_t kForgetNs = 600'000'000'000;
+  // How many rations of proofs an interface has, and what each allows in a second, and at once.
+  static constexpr std::size_t kRationsMax = 256;
+  static constexpr platform::Rate kProofs = {.burst = 20, .per_second = 100};
+
+  struct Interface {
+    std::string name;
+    wire::AddressBytes address{};  // Link-local.
+    std::uint16_t port = 0;        // Where this node listens on it.
+  };
+  struct Neighbour {
+    NodeId id;
+    std::string name;
+    std::string local_interface;
+    std::string remote_interface;
+    wire::AddressBytes address{};
+    std::uint16_t port = 0;
+    std::uint64_t heard_ns = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t nonce = 0;     // Its own, for the other interface.
+    std::string dialed;          // The address; empty: it is not.
+    std::uint64_t sequence = 0;  // The highest so far, and which of the 64 up to it have come.
+    std::uint64_t window = 0;
+    std::array<std::uint64_t, 4> ended_incarnations{};
+    // Used where strangers have left none of the address's.
+    platform::TokenBucket ration{kProofs};
+
+    bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
+  };
+  struct Counters {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    std::uint64_t foreign = 0;
+    std::uint64_t malformed = 0;
+    std::uint64_t forged = 0;
+    std::uint64_t replayed = 0;
+    std::uint64_t over_limit = 0;
+    std::uint64_t looped = 0;
+  };
+
+  Discovery(DiscoveryOptions options, DiscoveryPort& port);
+
+  // Replaces the keys; neighbours stay.
+  void SetKeys(const std::vector<DerivedKey>& keys);
+
+  // A known interface begins again: it has another address, or another port.
+  void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
+  // Its neighbours stay known: those that are heard again are linked again at once.
+  void OnInterfaceDown(const std::string& name) { interfaces_.erase(name); }
+  void OnDatagram(const std::string& interface, const wire::AddressBytes& from,
+                  std::span<const std::uint8_t> datagram, std::uint64_t now_ns);
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t deadline_ns() const;
+
+  const Counters& counters() const { return counters_; }
+  std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
+  // Over whichever interface, and not long ago.
+  bool Hears(const NodeId& id, std::uint64_t now_ns) const;
+  bool Knows(const NodeId& id, const std::string& local_interface,
+             const std::string& remote_interface) const {
+    return neighbours_.contains(Key{local_interface, id, remote_interface});
+  }
+  // When a hello of another cluster or key came there last; 0: none has, since it is up.
+  std::uint64_t ForeignNs(const std::string& interface) const;
+  // What is wrong there; none: nothing, or it has not been seen for a while.
+  InterfaceFault FaultOf(const std::string& interface, std::uint64_t now_ns) const;
+
+ private:
+  using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
+  using Occupants = std::map<std::string, std::vector<NodeId>>;  // By local interface.
+  struct Port {
+    Interface facts;
+    std::uint64_t nonce = 0;
+    std::uint64_t nonce_before = 0;
+    std::uint64_t nonce_made_ns = 0;
+    std::size_t hellos_said = 0;  // Since it is up, up to the slow ones.
+    std::uint64_t next_hello_ns = 0;
+    std::uint64_t last_hello_ns = 0;
+    std::vector<wire::HeardNode> to_repeat;
+    std::uint64_t salt = 0;  // Nobody knows which addresses share a ration.
+    std::vector<platform::TokenBucket> rations{kRationsMax, platform::TokenBucket(kProofs)};
+    InterfaceFault fault;
+    std::uint64_t fault_ns = 0;  // When that was seen last.
+    std::uint64_t foreign_ns = 0;
+  };
+
+  bool MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
+                std::uint64_t now_ns) const;
+  void OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
+  void OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
+  static bool IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello);
+  static void TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello);
+  bool MakeRoom(std::uint64_t now_ns);
+  void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back, std::uint64_t now_ns);
+  void SayHello(Port& port, std::uint64_t now_ns);
+  void Plan(std::uint64_t now_ns);
+  Occupants FindOccupants(std::uint64_t now_ns) const;
+  bool IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const;
+  void SetDialed(Neighbour& neighbour, const std::string& address);
+  static Key KeyOf(const Port& port, const wire::DiscoveryHello& hello);
+  const HelloSeal* SealOf(std::span<const std::uint8_t> datagram, HelloSeal::Look& look) const;
+
+  DiscoveryOptions options_;
+  DiscoveryPort& port_;
+  std::vector<HelloSeal> seals_;
+  std::map<std::string, Port> interfaces_;
+  std::map<Key, Neighbour> neighbours_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t next_look_ns_ = kNever;  // At neighbours that have grown silent.
+  Counters counters_;
+};
+
+// "[fe80::2%en2]:7470"
+std::string AddressText(const wire::AddressBytes& address, const std::string& interface,
+                        std::uint16_t port);
+
+}  // namespace mlxcomm::discovery

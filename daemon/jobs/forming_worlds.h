@@ -1,0 +1,96 @@
+// The worlds that exist on this node and are not yet known to be ready everywhere.
+//
+//   WorldFormed ─▶ the group exists here ─there is a route to each of its nodes─▶ WorldJoined
+//        ─rank 0's node has heard it from all, and has its own routes─▶ WorldReady ─▶ processes begin
+//
+// No process begins before the world exists everywhere, or waits beyond its own deadline; see README.md.
+//
+// Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: an entry for each world that is forming, with its nodes; at most as many as groups.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/rendezvous.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::jobs {
+
+// None of these calls may call back, except that OnLate may remove the group.
+class FormingWorldsPort : public Peers {
+ public:
+  // Fails it here and on the other nodes.
+  virtual void FailGroup(std::uint64_t group, const Failure& failure) = 0;
+  // Its local processes may begin.
+  virtual void OnWorldReady(std::uint64_t group) = 0;
+  // This process has waited until its deadline, and leaves the group.
+  virtual void OnLate(std::uint64_t session, const Failure& failure) = 0;
+};
+
+class FormingWorlds {
+ public:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  // How long a route to a node is waited for.
+  FormingWorlds(const NodeId& self, std::string self_name, std::uint64_t way_timeout_ns,
+                FormingWorldsPort& port)
+      : self_(self),
+        self_name_(std::move(self_name)),
+        way_timeout_ns_(way_timeout_ns),
+        port_(port) {}
+
+  // The group has been made here. In order of rank.
+  void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
+           std::uint64_t now_ns);
+  // Call it when the world has failed or has no rank left here. Returns which nodes had not joined, as far
+  // as this one knows.
+  std::string Remove(std::uint64_t group);
+  // A local rank has left the group in order.
+  void OnLeft(std::uint64_t group, std::uint32_t rank);
+
+  void OnNodeUp(const NodeId& node);
+  void OnJoined(const NodeId& node, std::uint64_t group);
+  void OnReady(const NodeId& node, std::uint64_t group);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;
+  std::size_t world_count() const { return worlds_.size(); }
+
+ private:
+  struct World {
+    std::string name;
+    std::vector<FormedMember> members;  // Indexed by rank.
+    std::uint64_t way_deadline_ns = 0;
+    std::uint32_t first_late = 0;           // The local rank whose deadline comes first.
+    std::vector<std::uint32_t> nodes;       // All but this: the first rank of each, here and below.
+    std::vector<std::uint32_t> wayless;     // No route leads to their nodes yet.
+    std::vector<std::uint32_t> not_joined;  // Coordinator.
+
+    const NodeId& coordinator() const { return members[0].node; }  // The node of rank 0.
+    // True: the node was among them.
+    bool Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const;
+  };
+  using Worlds = std::map<std::uint64_t, World>;  // By group.
+
+  void SendStep(const NodeId& node, std::uint64_t group, bool ready);
+  // After the last way has come, or the last node has joined.
+  void Advance(Worlds::iterator world);
+  void Finish(Worlds::iterator world);
+  static std::uint64_t DeadlineOf(const World& world);
+  static std::string DescribeMissing(const World& world);
+  // What keeps it from being ready.
+  Failure Unready(const World& world, FailureCode code, std::uint64_t after_ns) const;
+
+  NodeId self_;
+  std::string self_name_;
+  std::uint64_t way_timeout_ns_;
+  FormingWorldsPort& port_;
+  Worlds worlds_;
+};
+
+}  // namespace mlxcomm::jobs

@@ -1,0 +1,52 @@
+// The jobs of this node's ranks: those that run, and those that ended within the last ten minutes.
+//
+//   OnFormed ─▶ running ─OnFailed─▶ failed ─OnRemoved─▶ kept for kKeptNs ─▶ forgotten
+//                  └──── OnShrunk: the job goes on as its new group ────┘
+//
+// Owner: EventWriter. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
+// most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most kTextBytesMax bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "daemon/collective/group_layout.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/job_id.h"
+
+namespace mlxcomm::jobs {
+
+class JobHistory {
+ public:
+  static constexpr std::uint64_t kKeptNs = 600'000'000'000;
+  static constexpr std::size_t kPerUserMax = 16;
+  static constexpr std::size_t kUsersMax = 48;
+  static constexpr std::size_t kTextBytesMax = 1000;
+
+  void OnFormed(std::uint64_t group, const JobId& id, std::uint32_t size);
+  void OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t size);
+  // `layout` is the group's, or nullptr where the group is already gone.
+  void OnFailed(std::uint64_t group, const Failure& failure, const collective::GroupLayout* layout);
+  // The job that ended with this group; nullptr if the group was no job's.
+  const v1::EndedJob* OnRemoved(std::uint64_t group, std::uint64_t now_ns);
+
+  // A running or failed job; nullptr: the group is none's.
+  const v1::EndedJob* Find(std::uint64_t group) const;
+  // The newest first.
+  void Write(std::uint64_t now_ns, google::protobuf::RepeatedPtrField<v1::EndedJob>& ended) const;
+
+ private:
+  struct Ended {
+    std::uint64_t ended_ns = 0;
+    v1::EndedJob job;  // Without ended_ms_ago.
+  };
+
+  std::map<std::uint64_t, v1::EndedJob> jobs_;      // By group.
+  std::map<std::string, std::deque<Ended>> ended_;  // By user, the newest last.
+};
+
+}  // namespace mlxcomm::jobs

@@ -1,0 +1,574 @@
+#include "daemon/jobs/jobs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/jobs/new_group.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::jobs {
+namespace {
+
+constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
+constexpr std::size_t kWhyBytesMax = 120;  // Of the reason that a program gives for its end.
+
+// For a link without measurements the cost model's defaults hold.
+collective::LinkCosts CostsOf(const v1::LinkCosts& reported) {
+  collective::LinkCosts costs;
+  if (reported.latency_ns() != 0) costs.latency_ns = reported.latency_ns();
+  if (reported.bytes_per_second() != 0) costs.bytes_per_second = reported.bytes_per_second();
+  if (reported.links_per_node() != 0) costs.links_per_node = reported.links_per_node();
+  return costs;
+}
+
+std::uint64_t TimeoutNs(std::uint64_t asked_ms, std::uint64_t default_ns) {
+  return asked_ms != 0 ? std::min(asked_ms, kTimeoutMsMax) * 1'000'000 : default_ns;
+}
+
+Failure SessionHasEnded() {
+  return {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect again"};
+}
+
+Failure NotItsGroup(std::uint64_t group) {
+  return Invalid(absl::StrCat("group ", group, " is not one of this process's groups"));
+}
+
+}  // namespace
+
+void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  const Process& process = found->second.process;
+  // Who has left in order holds no rank any more, and a program that tests itself never did.
+  if (const auto place = membership_.JobRankOf(session))
+    events_.OnRankGone(place->job, place->rank, process.pid, why);
+  rendezvous_.Leave(session);
+  direct_groups_.CloseAllOf(session);
+  OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
+  const Session ended = std::move(sessions_.extract(found).mapped());
+  if (ended.attaching != nullptr) ended.attaching->Fail(SessionHasEnded());
+  for (const auto& [group, waiting] : ended.shrinking) waiting.answer->Fail(SessionHasEnded());
+  ended_sessions_.push_back(session);
+}
+
+std::string Jobs::ProgramOf(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? std::string() : found->second.program;
+}
+
+void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
+                  std::unique_ptr<AttachAnswer> answer) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
+    return answer->Fail(SessionHasEnded());
+  }
+  Session& asking = found->second;
+  if (draining_) {
+    return answer->Fail({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  }
+  if (asking.attaching != nullptr || membership_.HasPlaces(session)) {
+    return answer->Fail({FailureCode::kAlreadyExists, kNoRank,
+                         "this process has joined a job already on this connection"});
+  }
+  asking.attaching = std::move(answer);
+  asking.attach_call = call;
+  asking.program = std::string(Utf8Prefix(request.program(), Rendezvous::kJobBytesMax));
+  v1::RankAnnounced claim;
+  claim.set_user(asking.process.user);
+  claim.set_job(request.job());
+  claim.set_rank(request.rank());
+  claim.set_size(request.size());
+  claim.set_pid(asking.process.pid);
+  claim.set_program(asking.program);
+  claim.set_named_by(
+      std::string(Utf8Prefix(request.named_by(), Rendezvous::kNamedByBytesMax)));
+  rendezvous_.Attach(session, std::move(claim),
+                     TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
+}
+
+void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || found->second.attaching == nullptr) return;
+  if (found->second.attach_call != call) return;  // It has been answered.
+  OnLate(session, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+}
+
+void Jobs::OnLate(SessionId session, const Failure& failure) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  // Taken out first: what follows may end the session itself.
+  const auto attaching = std::exchange(found->second.attaching, nullptr);
+  rendezvous_.Leave(session);
+  direct_groups_.CloseAllOf(session);
+  // Its world may have formed before the ranks know of it: others would wait for it there.
+  const std::string why = "it gave up while the job was forming: " + failure.message;
+  OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
+  if (attaching != nullptr) attaching->Fail(failure);
+}
+
+void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || found->second.attaching == nullptr) return;
+  std::exchange(found->second.attaching, nullptr)->Fail(failure);
+}
+
+void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
+  const std::string why = MakePrintable(Shortened(request.why(), kWhyBytesMax));
+  rendezvous_.Leave(session);
+  direct_groups_.CloseAllOf(session);
+  OnGroupsLeft(session, why.empty() ? membership_.LeaveAll(session, now_ns_)
+                                    : membership_.OnSessionEnded(
+                                          session, "its program ended by " + why, now_ns_));
+  answer.Succeed(v1::DetachReply());
+}
+
+void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
+  collective::SplitCall call{.parent = request.parent(),
+                             .number = request.number(),
+                             .ranks = {request.ranks().begin(), request.ranks().end()},
+                             .name = request.name()};
+  call.group = SplitGroupId(call.parent, call.number, call.ranks);
+  const Failure failure = membership_.Split(session, call, now_ns_);
+  if (!failure.ok()) return answer.Fail(failure);
+  OnGroupMade(call.group);
+  answer.Succeed(ReplyOf(call.group, *membership_.RankOf(session, call.group)));
+}
+
+// A split is made once, and joined by each rank.
+void Jobs::OnGroupMade(std::uint64_t group) {
+  const collective::Group& made = *collectives_.Find(group);
+  events_.OnGroupMade(made, membership_.OriginOf(group)->job);
+  direct_groups_.OnGroupMade(group);
+  port_.OnGroups(membership_.group_count());
+  for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
+    links_.Prepare(made.layout().node(i));
+  }
+}
+
+void Jobs::Release(SessionId session, const v1::ReleaseRequest& request, ReleaseAnswer& answer) {
+  const std::uint64_t group = request.group();
+  if (membership_.RankOf(session, group) != nullptr) direct_groups_.CloseForGood(group);
+  const std::vector<std::uint64_t> left = membership_.Release(session, group, now_ns_);
+  if (left.empty()) return answer.Fail(NotItsGroup(group));
+  OnGroupsLeft(session, left);
+  // The rank of the job is free again when its process is in none of its groups.
+  if (!membership_.HasPlaces(session)) rendezvous_.Leave(session);
+  answer.Succeed(v1::ReleaseReply());
+}
+
+void Jobs::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    direct_groups_.Close(request.group());
+    collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
+  }
+  answer.Succeed(v1::CancelReply());
+}
+
+void Jobs::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
+  v1::AwaitedReply reply;
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    direct_groups_.Close(request.group());
+    collective::Group::Wait wait =
+        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_);
+    reply.set_text(std::move(wait.text));
+    reply.set_circle(std::move(wait.circle));
+  } else if (request.group() == 0) {
+    reply.set_text(rendezvous_.DescribeOtherHalf(session));
+  }
+  reply.set_ended(reply.text().empty());
+  answer.Succeed(reply);
+}
+
+void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {
+  draining_ = true;
+  drains_until_ns_ = drains_until_ns;
+  for (auto& [id, session] : sessions_) {
+    if (session.attaching == nullptr) continue;
+    rendezvous_.Leave(id);
+    OnAttachRefused(id, failure);
+  }
+}
+
+void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
+                  EndJobAnswer& answer) {
+  std::vector<std::uint64_t> groups;
+  collectives_.ForEach([&](const collective::Group& group) {
+    if (membership_.OriginOf(group.id())->job == job) groups.push_back(group.id());
+  });
+  std::vector<SessionId> waiting;
+  for (const Rendezvous::Waiting& one : rendezvous_.AllWaiting()) {
+    if (one.session != 0 && JobOf(one.claim) == job) waiting.push_back(one.session);
+  }
+  for (const std::uint64_t group : groups) {
+    const collective::Group* const found = collectives_.Find(group);
+    if (found != nullptr && !found->failed()) FailGroup(group, failure);
+  }
+  for (auto& [id, session] : sessions_) {
+    const auto place = membership_.JobRankOf(id);
+    if (place && place->job == job) reply.add_pids(session.process.pid);
+    for (const std::uint64_t group : groups) {
+      if (!session.shrinking.contains(group)) continue;
+      shrink_.Withdraw(id, group);
+      OnShrinkRefused(id, group, failure);
+    }
+  }
+  for (const SessionId session : waiting) {
+    rendezvous_.Leave(session);
+    OnAttachRefused(session, failure);
+  }
+  if (waiting.empty() && reply.pids().empty()) {
+    return answer.Fail(
+        Invalid(absl::StrCat("job ", job.name, " has no rank on ", options_.fabric.self.name)));
+  }
+  answer.Succeed(reply);
+}
+
+void Jobs::FailAll(const Failure& failure) {
+  std::vector<std::uint64_t> groups;
+  collectives_.ForEach([&](const collective::Group& group) { groups.push_back(group.id()); });
+  for (const std::uint64_t group : groups) FailGroup(group, failure);
+  RefuseShrinking(failure);
+}
+
+// The first local rank that is gone.
+std::uint32_t Jobs::RankLeft(const collective::Group& group) {
+  const std::vector<std::uint32_t>& ranks = group.layout().local_ranks();
+  const auto gone =
+      std::ranges::find_if(ranks, [&group](std::uint32_t rank) { return group.RankIsGone(rank); });
+  return gone == ranks.end() ? ranks.front() : *gone;
+}
+
+// `session` may have ended already.
+void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups) {
+  runner_.CarryOut(
+      now_ns_);  // Other nodes first learn that the rank is gone, then what that means for a shrink.
+  const auto found = sessions_.find(session);
+  for (const std::uint64_t group : groups) {
+    if (found != sessions_.end() && found->second.shrinking.contains(group)) {
+      shrink_.Withdraw(session, group);
+      OnShrinkRefused(session, group,
+                      {FailureCode::kCancelled, kNoRank, "this process has left the group"});
+    }
+    const collective::Group* const left = collectives_.Find(group);
+    if (left != nullptr && !left->failed()) {
+      forming_worlds_.OnLeft(group, RankLeft(*left));
+    } else {
+      forming_worlds_.Remove(group);
+    }
+    if (left != nullptr && left->failed()) shrink_.OnChanged(group);
+  }
+}
+
+void Jobs::RemoveGroupsLeft() {
+  const std::vector<std::uint64_t> removed = membership_.RemoveLeft();
+  for (const std::uint64_t group : removed) {
+    shrink_.OnGroupRemoved(group);
+    direct_groups_.OnGroupRemoved(group);
+    events_.OnGroupRemoved(group, now_ns_);
+  }
+  if (!removed.empty()) port_.OnGroups(membership_.group_count());
+}
+
+void Jobs::CleanUp() {
+  if (!forming_.empty()) RefuseFailedWorlds();
+  if (membership_.AnyLeft()) RemoveGroupsLeft();
+  // An ended session's memory stays until no operation names it.
+  std::erase_if(ended_sessions_, [this](SessionId session) {
+    if (collectives_.UsesSession(session)) return false;
+    port_.ReleaseMemory(session);
+    return true;
+  });
+}
+
+void Jobs::OnTime() {
+  rendezvous_.OnTime(now_ns_);
+  forming_worlds_.OnTime(now_ns_);
+  shrink_.OnTime(now_ns_);
+}
+
+std::uint64_t Jobs::NextDeadline() const {
+  return std::min(
+      {rendezvous_.NextDeadline(), forming_worlds_.NextDeadline(), shrink_.NextDeadline()});
+}
+
+v1::GroupReply Jobs::ReplyOf(std::uint64_t group, std::uint32_t rank) {
+  const collective::Group& found = *collectives_.Find(group);
+  v1::GroupReply reply;
+  reply.set_group(group);
+  reply.set_rank(rank);
+  reply.set_name(found.name());
+  for (std::uint32_t i = 0; i < found.layout().rank_count(); ++i) {
+    const collective::Member& member = found.layout().member(i);
+    v1::Member& reported = *reply.add_members();
+    reported.set_rank(i);
+    reported.set_node(member.node_name);
+    reported.set_pid(member.pid);
+  }
+  return reply;
+}
+
+void Jobs::Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+                  std::unique_ptr<GroupAnswer> answer) {
+  const auto found = sessions_.find(session);
+  const std::uint32_t* const rank = membership_.RankOf(session, request.group());
+  if (found == sessions_.end() || rank == nullptr) {
+    return answer->Fail(NotItsGroup(request.group()));
+  }
+  if (draining_) {
+    return answer->Fail({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  }
+  if (found->second.shrinking.contains(request.group())) {
+    return answer->Fail({FailureCode::kAlreadyExists, static_cast<std::int32_t>(*rank),
+                         "this process waits for the group to shrink already"});
+  }
+  found->second.shrinking[request.group()] = {call, std::move(answer)};
+  const std::uint64_t timeout_ns = TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns);
+  shrink_.Ask(session, request.group(), *rank, timeout_ns, now_ns_);
+}
+
+void Jobs::CancelShrink(SessionId session, std::uint64_t call) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  for (const auto& [group, shrinking] : found->second.shrinking) {
+    if (shrinking.call != call) continue;
+    const std::uint64_t cancelled = group;
+    shrink_.Withdraw(session, cancelled);
+    return OnShrinkRefused(session, cancelled,
+                           {FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+  }
+}
+
+void Jobs::RefuseShrinking(const Failure& failure) {
+  for (auto& [id, session] : sessions_) {
+    while (!session.shrinking.empty()) {
+      const std::uint64_t group = session.shrinking.begin()->first;
+      shrink_.Withdraw(id, group);
+      OnShrinkRefused(id, group, failure);
+    }
+  }
+}
+
+bool Jobs::Look(std::uint64_t group, GroupView& view) {
+  const collective::Group* const found = collectives_.Find(group);
+  if (found == nullptr) return false;
+  view.name = found->name();
+  view.failed = found->failed();
+  view.ranks.clear();
+  for (std::uint32_t rank = 0; rank < found->layout().rank_count(); ++rank) {
+    const bool local = found->layout().LocalIndexOf(rank) >= 0;
+    view.ranks.push_back({found->layout().member(rank).node, found->layout().Describe(rank),
+                          local && found->RankIsGone(rank)});
+  }
+  return true;
+}
+
+bool Jobs::OnShrunk(std::uint64_t group, std::uint64_t new_group,
+                    const std::vector<std::uint32_t>& ranks,
+                    const std::vector<std::uint64_t>& sessions) {
+  if (!membership_.AddShrunk(new_group, group, ranks, sessions, now_ns_)) return false;
+  const collective::Group& made = *collectives_.Find(new_group);
+  spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
+               new_group);
+  OnGroupMade(new_group);
+  events_.OnJobShrunk(group, new_group, made.layout().rank_count());
+  // The former may have lost a node a moment later than this one did.
+  for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
+    if (i == made.layout().self() || links_.IsReachable(made.layout().node(i))) continue;
+    const std::uint32_t lost = made.layout().ranks_on(i).front();
+    FailGroup(new_group, {FailureCode::kRankLost, static_cast<std::int32_t>(lost),
+                          absl::StrCat(made.layout().Describe(lost), " of group ", made.name(),
+                                       " is lost: there is no way to its node")});
+    break;
+  }
+  return true;
+}
+
+// nullptr: it waits no more.
+std::unique_ptr<GroupAnswer> Jobs::TakeShrinking(SessionId session, std::uint64_t group) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return nullptr;
+  auto waiting = found->second.shrinking.extract(group);
+  return waiting.empty() ? nullptr : std::move(waiting.mapped().answer);
+}
+
+void Jobs::OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) {
+  const std::uint32_t* const rank = membership_.RankOf(session, new_group);
+  if (rank == nullptr) return;
+  if (const auto answer = TakeShrinking(session, group)) answer->Succeed(ReplyOf(new_group, *rank));
+}
+
+void Jobs::OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) {
+  if (const auto answer = TakeShrinking(session, group)) answer->Fail(failure);
+}
+
+void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
+  collective::Group* const found = collectives_.Find(group);
+  if (found != nullptr) found->Fail(failure, {.group = group}, now_ns_);
+}
+
+v1::LinkCosts Jobs::OwnCosts() {
+  v1::NodeStatus links;
+  port_.DescribeLinks(links);
+  v1::LinkCosts costs = MeasureCosts(links);
+  if (options_.link_latency_ns != 0) costs.set_latency_ns(options_.link_latency_ns);
+  if (options_.link_bytes_per_second != 0) {
+    costs.set_bytes_per_second(options_.link_bytes_per_second);
+  }
+  return costs;
+}
+
+// By rank: the session of the local process that waits for its world; 0: elsewhere, or gone meanwhile.
+std::vector<SessionId> Jobs::WaitingSessions(
+    const std::vector<FormedMember>& members) const {
+  std::vector<SessionId> sessions;
+  for (const FormedMember& member : members) {
+    const auto session = sessions_.find(member.session);
+    const bool waits = member.node == options_.fabric.self.id && session != sessions_.end() &&
+                       session->second.attaching != nullptr;
+    sessions.push_back(waits ? member.session : 0);
+  }
+  return sessions;
+}
+
+void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
+                         const std::vector<FormedMember>& members,
+                         const v1::LinkCosts& costs) {
+  std::vector<collective::Member> layout;
+  Forming forming;
+  forming.reply.set_group(group);
+  forming.reply.set_name(job.name);
+  forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+    const FormedMember& member = members[rank];
+    layout.push_back({member.node, member.node_name, member.pid});
+    v1::Member& reported = *forming.reply.add_members();
+    reported.set_rank(rank);
+    reported.set_node(member.node_name);
+    reported.set_pid(member.pid);
+  }
+  const std::vector<SessionId> sessions = WaitingSessions(members);
+  if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
+    Failure failure = membership_.RoomFor(job.user);
+    if (failure.ok()) {
+      failure = {FailureCode::kResourceExhausted, kNoRank,
+                 absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
+                              collective::kLocalRanksMax, " ranks a node)")};
+    }
+    return RefuseWorld(group, members, failure);
+  }
+  spdlog::info("user {}: job {} is formed: {} ranks, group {}",
+               job.user.empty() ? "(shared)" : job.user, job.name, members.size(), group);
+  OnGroupMade(group);
+  events_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
+  for (const SessionId session : sessions) {
+    if (session != 0) forming.sessions.push_back(session);
+  }
+  forming_[group] = std::move(forming);
+  forming_worlds_.Add(group, job.name, members, now_ns_);
+  RefuseFailedWorlds();
+}
+
+// This node cannot make the group: reports that to its own processes, and to the other nodes, for which the
+// group would never be ready.
+void Jobs::RefuseWorld(std::uint64_t group, const std::vector<FormedMember>& members,
+                       const Failure& failure) {
+  v1::PeerMessage message;
+  const std::string why = absl::StrCat("node ", options_.fabric.self.name, ": ", failure.message);
+  collective::Write(group, {failure.code, failure.rank, why}, *message.mutable_failure_report());
+  std::vector<NodeId> nodes;
+  for (const FormedMember& member : members) {
+    // Sessions are numbered by each node.
+    if (member.node == options_.fabric.self.id) {
+      if (member.session != 0) rendezvous_.Leave(member.session);
+      OnAttachRefused(member.session, failure);
+    } else if (std::ranges::find(nodes, member.node) == nodes.end()) {
+      nodes.push_back(member.node);
+      SendToNode(member.node, message);
+    }
+  }
+}
+
+void Jobs::AnswerForming(const Forming& forming, const Failure& failure) {
+  for (const SessionId id : forming.sessions) {
+    const auto session = sessions_.find(id);
+    if (session == sessions_.end() || session->second.attaching == nullptr) continue;
+    const auto answer = std::exchange(session->second.attaching, nullptr);
+    if (failure.ok()) {
+      answer->Succeed(forming.reply);
+    } else {
+      answer->Fail(failure);
+    }
+  }
+}
+
+void Jobs::OnWorldReady(std::uint64_t group) {
+  const auto found = forming_.find(group);
+  const collective::Group* const made = collectives_.Find(group);
+  // Otherwise its processes are answered when failed groups are next looked at.
+  if (found == forming_.end() || made == nullptr || made->failed()) return;
+  rendezvous_.OnWorldReady(group);
+  AnswerForming(found->second, {});
+  forming_.erase(found);
+}
+
+// Worlds that failed, or that all local ranks left, before they were ready: answered once it is known why.
+void Jobs::RefuseFailedWorlds() {
+  std::erase_if(forming_, [this](const auto& entry) {
+    const auto& [group, forming] = entry;
+    const collective::Group* const made = collectives_.Find(group);
+    if (made != nullptr && !made->has_verdict()) return false;
+    Failure failure = made != nullptr ? made->failure()
+                                      : Failure{FailureCode::kRankLost, kNoRank,
+                                                "a rank left while the job was forming"};
+    // A rank that gave up waiting for these did not know them.
+    absl::StrAppend(&failure.message, forming_worlds_.Remove(group));
+    AnswerForming(forming, failure);
+    return true;
+  });
+}
+
+void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
+  for (const auto& [id, node] : nodes_) SendToNode(id, message);
+}
+
+void Jobs::OnNodeUp(const link::NodeIdentity& node) {
+  rendezvous_.OnNodeUp(node.id, node.name, node.incarnation);
+  rendezvous_.TakeHeld();
+  forming_worlds_.OnNodeUp(node.id);
+  shrink_.OnNodeUp(node.id);
+}
+
+bool Jobs::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
+  switch (message.body_case()) {
+    case v1::PeerMessage::kRankAnnounced:
+      rendezvous_.OnRankAnnounced(node, message.rank_announced());
+      return true;
+    case v1::PeerMessage::kRankWithdrawn:
+      rendezvous_.OnRankWithdrawn(node, message.rank_withdrawn());
+      return true;
+    case v1::PeerMessage::kWorldFormed:
+      rendezvous_.OnWorldFormedElsewhere(node, message.world_formed());
+      return true;
+    case v1::PeerMessage::kWorldRefused:
+      rendezvous_.OnWorldRefused(node, message.world_refused());
+      return true;
+    case v1::PeerMessage::kWorldJoined:
+      forming_worlds_.OnJoined(node, message.world_joined().group());
+      return true;
+    case v1::PeerMessage::kWorldReady:
+      forming_worlds_.OnReady(node, message.world_ready().group());
+      return true;
+    case v1::PeerMessage::kShrinkState: return shrink_.OnState(node, message.shrink_state());
+    case v1::PeerMessage::kShrinkFormed: return shrink_.OnFormed(node, message.shrink_formed());
+    case v1::PeerMessage::kShrinkJoined:
+      shrink_.OnJoined(node, message.shrink_joined());
+      return true;
+    case v1::PeerMessage::kShrinkReady: shrink_.OnReady(node, message.shrink_ready()); return true;
+    default: return false;
+  }
+}
+
+}  // namespace mlxcomm::jobs

@@ -1,0 +1,208 @@
+// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk groups. The
+// decisions that the state machines of cluster/ take between the nodes become groups of the collective core
+// here, and answers to the processes that wait.
+//
+//   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
+//   Shrink ─▶ Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
+//   Split, Release, Detach, a process that ends ─▶ Membership, and the ranks that wait for that rank
+//
+// Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and one
+// for each world that forms.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/forming_worlds.h"
+#include "daemon/jobs/rendezvous.h"
+#include "daemon/jobs/shrink.h"
+#include "daemon/collective/collectives.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/fabric/links.h"
+#include "daemon/node/action_runner.h"
+#include "daemon/node/answer.h"
+#include "daemon/jobs/direct_groups.h"
+#include "daemon/node/event_writer.h"
+#include "daemon/node/node_port.h"
+#include "daemon/node/options.h"
+
+namespace mlxcomm::jobs {
+
+struct Process {
+  std::uint64_t pid = 0;
+  std::string user;
+  bool is_tool = false;  // Joins nothing; its coming and going is not reported.
+};
+
+using Nodes = std::map<NodeId, link::NodeIdentity>;  // Those that can be reached.
+
+class Jobs final : private RendezvousPort,
+                   private FormingWorldsPort,
+                   private ShrinkPort {
+ public:
+  // All outlive it. `now_ns` is the node's time.
+  Jobs(const NodeOptions& options, collective::Collectives& collectives,
+       collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
+       ActionRunner& carrier, DirectGroups& meetings, EventWriter& events, NodePort& port,
+       const std::uint64_t& now_ns)
+      : options_(options),
+        collectives_(collectives),
+        membership_(membership),
+        links_(links),
+        nodes_(nodes),
+        runner_(carrier),
+        direct_groups_(meetings),
+        events_(events),
+        port_(port),
+        now_ns_(now_ns),
+        rendezvous_(options.fabric.self.id, options.fabric.self.name,
+                    options.fabric.self.incarnation, *this),
+        forming_worlds_(options.fabric.self.id, options.fabric.self.name, options.way_timeout_ns,
+                        *this),
+        shrink_(options.fabric.self.id, *this) {}
+
+  void OnSessionOpened(SessionId session, const Process& process) {
+    sessions_[session].process = process;
+  }
+  // Its memory is released once no operation names it.
+  void OnSessionEnded(SessionId session, const std::string& why);
+
+  // Control calls (proto/mlxcomm/v1/control.proto), made through Node::Call. `call` differs for each Attach
+  // and Shrink, so that cancelling one never cancels the next on the same session.
+  void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
+              std::unique_ptr<AttachAnswer> answer);
+  void CancelAttach(SessionId session, std::uint64_t call);
+  void Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer);
+  void Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer);
+  void Release(SessionId session, const v1::ReleaseRequest& request, ReleaseAnswer& answer);
+  void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+              std::unique_ptr<GroupAnswer> answer);
+  void CancelShrink(SessionId session, std::uint64_t call);
+  void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
+  void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
+  // Fails the job's groups, and refuses its ranks here that wait for others or for it to shrink. `reply` has
+  // what the node does not know.
+  void EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
+              EndJobAnswer& answer);
+  // From now on processes that join or shrink are refused; those that wait to join are refused at once.
+  // Groups are failed at that time, if they are still there.
+  void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);
+  // Fails every group, and refuses the processes that wait for one to shrink.
+  void FailAll(const Failure& failure);
+  void RefuseShrinking(const Failure& failure);
+  bool draining() const { return draining_; }
+  std::uint64_t drains_until_ns() const { return drains_until_ns_; }
+
+  // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
+  [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
+  void OnNodeUp(const link::NodeIdentity& node);
+  // Of a group that has some here, too.
+  bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
+  // Called before the collective core is informed, and after.
+  void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
+  void AfterNodeLost(const NodeId& node) {
+    shrink_.OnNodeLost(node);
+    rendezvous_.TakeHeld();
+  }
+  // Another node says that the group has failed, which may not have been made here yet.
+  void BeforeFailureReport(std::uint64_t group) { rendezvous_.TakeHeld(group); }
+
+  void OnTime();
+  std::uint64_t NextDeadline() const;
+  // The end of a turn: answers for worlds that failed before they were ready, removes groups that all ranks
+  // have left, and releases memory that no operation names any more.
+  void CleanUp();
+
+  // The costs of this node's links, as reported to jobs that form now.
+  v1::LinkCosts OwnCosts() override;
+
+  const Rendezvous& rendezvous() const { return rendezvous_; }
+  const Shrink& shrinking() const { return shrink_; }
+  // The name of the process that holds a rank; empty: none here.
+  std::string ProgramOf(SessionId session) const;
+  std::size_t session_count() const { return sessions_.size(); }
+  std::size_t sessions_to_release() const { return ended_sessions_.size(); }
+  std::size_t forming_count() const { return forming_.size() + forming_worlds_.world_count(); }
+
+ private:
+  struct Shrinking {
+    std::uint64_t call = 0;
+    std::unique_ptr<GroupAnswer> answer;
+  };
+  struct Session {
+    Process process;
+    std::unique_ptr<AttachAnswer> attaching;
+    std::uint64_t attach_call = 0;  // The call that this answers.
+    std::string program;
+    // The calls that wait for a group to shrink, by that group.
+    std::map<std::uint64_t, Shrinking> shrinking;
+  };
+  // The calls that wait for a world group that exists here, and their answer.
+  struct Forming {
+    v1::AttachReply reply;
+    std::vector<SessionId> sessions;
+  };
+
+  // Peers, a base of all three ports.
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
+    runner_.SendMessage(node, message);
+  }
+  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
+  // RendezvousPort
+  void SendToAllNodes(const v1::PeerMessage& message) override;
+  void OnWorldFormed(const JobId& job, std::uint64_t group,
+                     const std::vector<FormedMember>& members,
+                     const v1::LinkCosts& costs) override;
+  void OnAttachRefused(SessionId session, const Failure& failure) override;
+  // FormingWorldsPort, and FailGroup of ShrinkPort
+  void OnWorldReady(std::uint64_t group) override;
+  void OnLate(SessionId session, const Failure& failure) override;
+  void FailGroup(std::uint64_t group, const Failure& failure) override;
+  // ShrinkPort
+  bool Look(std::uint64_t group, GroupView& view) override;
+  std::uint64_t NewGroupId() override { return rendezvous_.NewGroupId(); }
+  bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
+                const std::vector<std::uint32_t>& ranks,
+                const std::vector<SessionId>& sessions) override;
+  void OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) override;
+  void OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) override;
+  void GiveUpPlace(SessionId session, std::uint64_t new_group) override {
+    membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
+  }
+
+  std::unique_ptr<GroupAnswer> TakeShrinking(SessionId session, std::uint64_t group);
+  void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
+  void OnGroupMade(std::uint64_t group);
+  void RefuseWorld(std::uint64_t group, const std::vector<FormedMember>& members,
+                   const Failure& failure);
+  void RefuseFailedWorlds();
+  void RemoveGroupsLeft();
+  void AnswerForming(const Forming& forming, const Failure& failure);
+  v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
+  std::vector<SessionId> WaitingSessions(const std::vector<FormedMember>& members) const;
+  static std::uint32_t RankLeft(const collective::Group& group);
+
+  const NodeOptions& options_;
+  collective::Collectives& collectives_;
+  collective::Membership& membership_;
+  fabric::Links& links_;
+  const Nodes& nodes_;
+  ActionRunner& runner_;
+  DirectGroups& direct_groups_;
+  EventWriter& events_;
+  NodePort& port_;
+  const std::uint64_t& now_ns_;
+  Rendezvous rendezvous_;
+  FormingWorlds forming_worlds_;
+  Shrink shrink_;
+  std::map<SessionId, Session> sessions_;
+  std::vector<SessionId> ended_sessions_;     // Memory still to be released.
+  std::map<std::uint64_t, Forming> forming_;  // By group.
+  bool draining_ = false;
+  std::uint64_t drains_until_ns_ = 0;
+};
+
+}  // namespace mlxcomm::jobs

@@ -1,0 +1,148 @@
+// Which process on this node holds which rank of which group, and how groups are made and left.
+//
+// The first local rank that asks for a group makes it. The others then have a place in it, so a process that
+// ends before it asks fails the group as well (README.md, Membership).
+//
+// groups_per_user_max keeps one user's splits from blocking other users' jobs; users without a name share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/collectives.h"
+#include "proto/types/failure.h"
+#include "proto/types/job_id.h"
+
+namespace mlxcomm::jobs {
+
+enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
+
+struct GroupOrigin {
+  GroupKind kind = GroupKind::kWorld;
+  JobId job = {};
+  std::uint64_t parent = 0;                      // Split or shrunk from.
+  std::vector<std::uint32_t> parent_ranks = {};  // Each rank's rank in the parent.
+  // The world group, or a group that it has shrunk to.
+  bool is_main = true;
+  std::uint32_t shrinks = 0;        // Between the world group and this one.
+  std::uint32_t size_at_start = 0;  // The job's size.
+};
+
+struct SplitCall {
+  std::uint64_t group = 0;  // The new group's id, the same on all nodes.
+  std::uint64_t parent = 0;
+  std::uint64_t number = 0;
+  std::vector<std::uint32_t> ranks;
+  std::string name;
+};
+
+class Membership {
+ public:
+  static constexpr std::size_t kGroupsMax = 4096;
+  static constexpr std::size_t kPlacesMax = 1024;
+  static constexpr std::size_t kNameBytesMax = 100;      // One component.
+  static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
+
+  explicit Membership(Collectives& collectives, std::size_t groups_per_user_max = kGroupsMax)
+      : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
+
+  // OK, or RESOURCE_EXHAUSTED if the user may not have another group.
+  Failure RoomFor(const std::string& user) const;
+
+  // `sessions` by rank; 0: on another node, or a local process that has ended. Returns false for the reasons
+  // of RoomFor and Collectives::AddGroup.
+  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
+                              const std::vector<SessionId>& sessions, const LinkCosts& costs,
+                              std::uint64_t now_ns);
+  // The remaining ranks of `parent`. `sessions` by new rank.
+  [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
+                               const std::vector<std::uint32_t>& ranks,
+                               const std::vector<SessionId>& sessions, std::uint64_t now_ns);
+  // The session's rank joins the group; the first one on this node makes it.
+  [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
+
+  // Leaves a group in an orderly way. Returns all that it left, including those split from it that the
+  // session had not asked for yet.
+  std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
+  std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns) {
+    return LeaveEverything(session, {}, now_ns);
+  }
+  std::vector<std::uint64_t> OnSessionEnded(SessionId session, const std::string& why,
+                                            std::uint64_t now_ns) {
+    return LeaveEverything(session, {false, why}, now_ns);
+  }
+  // The session gives up a place that it will never use.
+  void GiveUp(SessionId session, std::uint64_t group, const std::string& why,
+              std::uint64_t now_ns) {
+    Leave(session, group, {false, why}, now_ns);
+  }
+  // A rank that a peer's report names as lost is lost in all groups split from `group`.
+  void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
+
+  // Forgets groups that all local ranks have left; returns their ids.
+  std::vector<std::uint64_t> RemoveLeft();
+  bool AnyLeft() const { return !left_.empty(); }
+
+  // The session's rank in a group that it has joined, or nullptr.
+  const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
+  bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
+  struct JobRank {
+    JobId job;
+    std::uint32_t rank = 0;
+  };
+  std::optional<JobRank> JobRankOf(SessionId session) const;
+  // 0: on another node, ended or left.
+  SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
+  const GroupOrigin* OriginOf(std::uint64_t group) const {
+    const auto entry = groups_.find(group);
+    return entry == groups_.end() ? nullptr : &entry->second.origin;
+  }
+  std::size_t group_count() const { return groups_.size(); }
+  std::size_t group_count(const std::string& user) const {
+    const auto found = groups_of_.find(user);
+    return found == groups_of_.end() ? 0 : found->second;
+  }
+  std::size_t groups_per_user_max() const { return groups_per_user_max_; }
+
+ private:
+  struct Place {
+    std::uint32_t rank = 0;
+    bool joined = false;
+  };
+  using Places = std::map<std::uint64_t, Place>;  // By group.
+  struct Entry {
+    GroupOrigin origin;
+    std::vector<SessionId> holders;  // By local rank; 0: ended or left.
+    std::size_t places = 0;          // Held ones.
+  };
+  struct Departure {
+    bool in_order = true;
+    std::string why;
+  };
+
+  [[nodiscard]] bool Add(std::uint64_t group, const std::string& name, GroupOrigin origin,
+                         std::vector<Member> members, const LinkCosts& costs);
+  void Seat(std::uint64_t group, std::uint32_t rank, SessionId session, bool joined,
+            const std::string& why_not, std::uint64_t now_ns);
+  Failure CheckSplit(SessionId session, const SplitCall& call) const;
+  Failure CheckRanks(const SplitCall& call, std::uint32_t own_rank, std::uint32_t size) const;
+  Failure JoinExisting(SessionId session, const SplitCall& call);
+  Failure Make(SessionId session, const SplitCall& call, std::uint64_t now_ns);
+  void Leave(SessionId session, std::uint64_t group, const Departure& departure,
+             std::uint64_t now_ns);
+  std::vector<std::uint64_t> LeaveEverything(SessionId session, const Departure& departure,
+                                             std::uint64_t now_ns);
+
+  Collectives& collectives_;
+  const std::size_t groups_per_user_max_;
+  absl::flat_hash_map<SessionId, Places> sessions_;
+  std::map<std::uint64_t, Entry> groups_;
+  std::map<std::string, std::size_t> groups_of_;  // By user.
+  std::vector<std::uint64_t> left_;               // Without held places.
+};
+
+}  // namespace mlxcomm::jobs

@@ -1,0 +1,199 @@
+// Rendezvous: how the processes of a job find each other.
+//
+//   local attach ─announce to every node─▶ forming ──rank 0's node has all ranks──▶
+//        WorldFormed to every node ─▶ running (this class then only remembers which
+//                                     ranks of which job are taken here)
+//
+// The node of rank 0 decides, so one world group results whatever the order in which announcements arrive.
+// A job belongs to one user (proto/types/job_id.h). See README.md, Rendezvous.
+//
+// Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: one entry for each rank that waits: at most kWaitingMax of other nodes,
+// kWaitingPerNodeMax of one; kSettledMax of ranks that are still to be announced though their world is
+// formed; kLeftMax of ranks that left while another waits here; kHeldMax worlds of nodes whose restart this
+// node has not noticed yet.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/jobs/peers.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/job_id.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::jobs {
+
+struct FormedMember {
+  NodeId node;
+  std::string node_name;
+  std::uint64_t pid = 0;
+  std::uint64_t session = 0;                      // The local rank's; 0: it is remote or has gone.
+  std::uint64_t deadline_ns = ~std::uint64_t{0};  // Of a local rank: when it gives up,
+  std::uint64_t timeout_ns = 0;                   // after so long.
+};
+
+inline JobId JobOf(const v1::RankAnnounced& claim) { return {claim.user(), claim.job()}; }
+
+class RendezvousPort : public Peers {
+ public:
+  virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
+  // In order of rank. At least one member is local.
+  virtual void OnWorldFormed(const JobId& job, std::uint64_t group,
+                             const std::vector<FormedMember>& members,
+                             const v1::LinkCosts& costs) = 0;
+  // What this node's links cost, as measured now.
+  virtual v1::LinkCosts OwnCosts() = 0;
+  virtual void OnAttachRefused(std::uint64_t session, const Failure& failure) = 0;
+};
+
+class Rendezvous {
+ public:
+  static constexpr std::size_t kWaitingMax = 16384;
+  static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
+  static constexpr std::size_t kSettledMax = 4096;
+  static constexpr std::size_t kLeftMax = 4096;
+  static constexpr std::size_t kHeldMax = 64;
+  static constexpr std::size_t kHeldPerNodeMax = 8;
+  static constexpr std::uint32_t kSizeMax = 4096;
+  static constexpr std::size_t kJobBytesMax = 200;
+  static constexpr std::size_t kUserBytesMax = 200;
+  static constexpr std::size_t kNamedByBytesMax = 1000;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  struct Waiting {
+    v1::RankAnnounced claim;
+    NodeId node;
+    std::uint64_t session = 0;      // Local ones.
+    std::uint64_t deadline_ns = 0;  // Local ones.
+    std::uint64_t timeout_ns = 0;
+  };
+
+  // `incarnation` makes group ids unique among daemons, and attempts among those that this
+  // node has had.
+  Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation,
+             RendezvousPort& port)
+      : self_(self),
+        self_name_(std::move(self_name)),
+        incarnation_(incarnation),
+        port_(port),
+        next_attempt_(NumbersOf(incarnation) + 1) {}
+
+  // `claim` without attempt and costs.
+  void Attach(std::uint64_t session, v1::RankAnnounced claim, std::uint64_t timeout_ns,
+              std::uint64_t now_ns);
+  // The process withdrew, died, or its rank of a running job has gone.
+  void Leave(std::uint64_t session);
+  // Every node of the group has said that it exists there.
+  void OnWorldReady(std::uint64_t group);
+
+  void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
+  void OnNodeLost(const NodeId& node);
+  void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
+  void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
+  void OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed);
+  // Worlds that wait until this node has noticed that another one's daemon was restarted. Call it once the
+  // groups of a lost node have failed; and with a group that has failed elsewhere.
+  void TakeHeld();
+  void TakeHeld(std::uint64_t group);
+  void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : *deadlines_.begin(); }
+  // For status: everybody who waits, here and elsewhere, by job and rank.
+  std::vector<Waiting> AllWaiting() const;
+  // For people: the jobs of which each has a part of the ranks of one, and which variables made them differ;
+  // empty: none. Two launches at once never look like that, for each has all its ranks.
+  std::string DescribeOtherHalf(const JobId& id) const;
+  std::string DescribeOtherHalf(std::uint64_t session) const;
+  std::string NodeName(const NodeId& node) const;
+  std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
+  // Unlike any other of any daemon.
+  std::uint64_t NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
+
+ private:
+  using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and whose claim.
+  using Jobs = std::map<JobId, Job>;
+  using Attempt = std::pair<NodeId, std::uint64_t>;
+  struct Taken {
+    std::uint64_t session = 0;
+    std::uint64_t pid = 0;
+    std::uint64_t attempt = 0;
+    std::uint64_t group = 0;
+    bool is_known_everywhere = false;  // All nodes of the world have heard of it.
+  };
+
+  struct Known {
+    std::string name;
+    std::uint64_t incarnation = 0;
+  };
+  struct Held {
+    NodeId from;
+    v1::WorldFormed formed;
+  };
+
+  static std::uint64_t NumbersOf(std::uint64_t incarnation) {
+    return incarnation & ~std::uint64_t{0xffffffff};
+  }
+  static NodeId NodeOf(const v1::WorldMember& member);  // Of a world that IsFine.
+  // Whether that daemon can have made the attempt; 0 says nothing.
+  static bool MayBeOf(std::uint64_t attempt, const Known& node) {
+    return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
+  }
+  static Failure CheckClaim(const JobId& id, std::uint32_t rank, std::uint32_t size);
+  // What speaks against the claim; ok: nothing.
+  Failure Objection(const v1::RankAnnounced& claim, bool local) const;
+  void Refuse(std::uint64_t session, const Failure& failure) {
+    Leave(session);
+    port_.OnAttachRefused(session, failure);
+  }
+  void Announce(const Waiting& waiting, const NodeId* only_to);
+  void Withdraw(const JobId& id, std::uint64_t attempt);
+  void FormIfComplete(const JobId& id);
+  std::vector<Jobs::const_iterator> PartsOf(const JobId& id) const;
+  void JoinOtherHalf(const JobId& id);
+  void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void ForgetLeft(const JobId& id);
+  void Uncount(const Waiting& waiting);
+  std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
+  bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
+  bool IsFine(const NodeId& node, const v1::WorldFormed& formed) const;
+  bool IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const;
+  void TakeWorld(const v1::WorldFormed& formed);
+  void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank);
+  void SettleEarly(const Attempt& attempt);
+  void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
+  // Those that are not there and never were, or were there and have left.
+  std::string DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
+                              bool have_left) const;
+  std::string DescribeLateness(const JobId& id, const Job& job, const Waiting& waiting) const;
+
+  NodeId self_;
+  std::string self_name_;
+  std::uint64_t incarnation_;
+  RendezvousPort& port_;
+  Jobs jobs_;
+  // Of these jobs: ranks that gave up or ended while others go on waiting.
+  std::map<JobId, std::set<std::uint32_t>> left_;
+  std::size_t left_count_ = 0;
+  std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
+  // Attempts in a world that was heard of before they were.
+  std::set<Attempt> settled_early_;
+  std::deque<Attempt> settled_order_;  // The oldest first; some have been announced since.
+  std::map<NodeId, Known> nodes_;
+  std::deque<Held> held_;
+  std::uint64_t next_attempt_;
+  std::uint64_t groups_formed_ = 0;
+  std::size_t waiting_remotely_ = 0;
+  std::map<NodeId, std::size_t> waiting_of_;  // Of these, by node.
+  std::multiset<std::uint64_t> deadlines_;    // Of local ranks.
+};
+
+}  // namespace mlxcomm::jobs

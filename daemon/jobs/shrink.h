@@ -1,0 +1,160 @@
+// Shrink: how the remaining ranks of a failed group get a group of their own.
+//
+//   local ranks ask ─ShrinkState to the group's other nodes─▶ each rank has asked or is gone
+//   ─node of the lowest remaining rank: ShrinkFormed─▶ all have the new group
+//   ─ShrinkJoined─▶ that node knows it ─ShrinkReady─▶ the ranks are answered
+//
+// Ranks are answered only when the new group exists everywhere. README.md, Shrink, tells what happens if
+// the node that forms it is lost meanwhile.
+//
+// Sans-I/O: calls in, calls of the ShrinkPort out; time is an argument. Owner: Jobs. Thread: the loop's.
+// Memory: for each failed group that somebody asked about, a word for each rank; for each group that has
+// shrunk here, its nodes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/jobs/peers.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::jobs {
+
+// A group as this node sees it.
+struct GroupView {
+  struct Rank {
+    NodeId node;
+    std::string description;  // "rank 1 (mac-b, pid 7)"
+    bool gone = false;        // Local ranks.
+  };
+  std::string name;
+  bool failed = false;
+  std::vector<Rank> ranks;
+};
+
+class ShrinkPort : public Peers {
+ public:
+  // False: there is no such group here.
+  virtual bool Look(std::uint64_t group, GroupView& view) = 0;
+  virtual std::uint64_t NewGroupId() = 0;
+  // Makes `new_group` of these ranks of `group`. `sessions` by new rank: who asked here;
+  // 0: elsewhere, or a local rank that asks no more. False: the id is taken, or there
+  // are too many groups.
+  [[nodiscard]] virtual bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
+                                      const std::vector<std::uint32_t>& ranks,
+                                      const std::vector<std::uint64_t>& sessions) = 0;
+  // Each call of Ask ends with one of these, unless it was withdrawn.
+  virtual void OnShrinkReady(std::uint64_t session, std::uint64_t group,
+                             std::uint64_t new_group) = 0;
+  virtual void OnShrinkRefused(std::uint64_t session, std::uint64_t group,
+                               const Failure& failure) = 0;
+  // The session will never use its place in the group that OnShrunk made.
+  virtual void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) = 0;
+  // A node could not make the group.
+  virtual void FailGroup(std::uint64_t new_group, const Failure& failure) = 0;
+};
+
+class Shrink {
+ public:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::size_t kRefusalBytesMax = 300;
+
+  Shrink(const NodeId& self, ShrinkPort& port) : self_(self), port_(port) {}
+
+  // `rank` is the session's in the group, and does not wait yet; the caller has checked that.
+  void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank, std::uint64_t timeout_ns,
+           std::uint64_t now_ns);
+  // The caller gave up, or the process ended. No answer follows.
+  void Withdraw(std::uint64_t session, std::uint64_t group);
+  // A local rank of a group that has failed is gone, or has left.
+  void OnChanged(std::uint64_t group);
+  // It is no more on this node; nobody asks about it any more.
+  void OnGroupRemoved(std::uint64_t group);
+
+  void OnNodeUp(const NodeId& node);
+  void OnNodeLost(const NodeId& node);
+  // False: a message that no well-behaved daemon sends.
+  [[nodiscard]] bool OnState(const NodeId& node, const v1::ShrinkState& state);
+  [[nodiscard]] bool OnFormed(const NodeId& node, const v1::ShrinkFormed& formed);
+  void OnJoined(const NodeId& node, const v1::ShrinkJoined& joined);
+  void OnReady(const NodeId& node, const v1::ShrinkReady& ready);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;
+  // For status: who waits for whom. False: nobody here has asked, or everybody has.
+  bool Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const;
+  std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
+
+ private:
+  enum class Word : std::uint8_t { kNothing, kAsked, kGone };
+  struct Asker {
+    std::uint64_t session = 0;
+    std::uint64_t deadline_ns = 0;
+    std::uint64_t timeout_ns = 0;
+    std::uint64_t since_ns = 0;
+  };
+  using Askers = std::map<std::uint32_t, Asker>;  // By rank in the failed group.
+  // What is known of a group that may shrink.
+  struct Round {
+    GroupView view;
+    Askers askers;            // Local.
+    std::vector<Word> words;  // By rank.
+    std::string reported;     // What the others last heard from here, serialized.
+  };
+  // A new group that is not known to be everywhere yet.
+  struct Forming {
+    std::uint64_t group = 0;  // The failed one.
+    NodeId former;
+    std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
+    std::vector<NodeId> nodes;     // All but this.
+    // Of each of those: its number in the new group, and its name for people.
+    std::vector<std::pair<std::uint32_t, std::string>> first_ranks;
+    // Former: nodes that have not joined. In doubt: that have not said what they know.
+    std::vector<NodeId> awaited;
+    Askers askers;                                    // Empty while in doubt: they ask again.
+    std::map<std::uint32_t, std::uint64_t> sessions;  // Who was given a place, by rank.
+    bool in_doubt = false;
+  };
+  // A new group whose ranks have been answered.
+  struct Ready {
+    std::uint64_t group = 0;
+    std::vector<NodeId> nodes;
+  };
+
+  Round* RoundOf(std::uint64_t group);  // nullptr: no such group here.
+  bool Refresh(std::uint64_t group, Round& round) const;
+  v1::ShrinkState StateOf(std::uint64_t group, const Round& round) const;
+  void SendState(std::uint64_t group, Round& round);
+  void SendState(const NodeId& node, const v1::ShrinkState& state);
+  void Decide(std::uint64_t group);
+  void Form(std::uint64_t group, Round& round, const std::vector<std::uint32_t>& ranks);
+  // False: the group cannot be made; everybody goes on asking.
+  bool BeginForming(std::uint64_t group, std::uint64_t new_group, const NodeId& former,
+                    Round& round, const std::vector<std::uint32_t>& ranks);
+  bool IsForItsSenderToForm(const NodeId& node, const std::vector<std::uint32_t>& ranks,
+                            const Round& round) const;
+  void RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& former);
+  void SendJoined(const NodeId& node, std::uint64_t new_group, const std::string& refusal);
+  void SendReady(const NodeId& node, std::uint64_t new_group);
+  void FinishIfJoined(std::uint64_t new_group);
+  void Settle(std::uint64_t new_group);
+  void Doubt(std::uint64_t new_group, Forming& forming);
+  void AnswerDoubt(const NodeId& node, const v1::ShrinkState& state);
+  bool IsInDoubt(std::uint64_t group) const;
+  void NoteReady(const NodeId& node, const v1::ShrinkState& state);
+  void AbandonDoubtful(std::uint64_t group);
+  Failure LateFailure(std::uint64_t group, const Asker& asker) const;
+
+  NodeId self_;
+  ShrinkPort& port_;
+  std::map<std::uint64_t, Round> rounds_;     // By failed group.
+  std::map<std::uint64_t, Forming> forming_;  // By new group.
+  std::map<std::uint64_t, Ready> ready_;      // By new group.
+};
+
+}  // namespace mlxcomm::jobs

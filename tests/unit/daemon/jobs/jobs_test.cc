@@ -1,0 +1,97 @@
+#include "daemon/jobs/jobs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "daemon/node/node.h"
+#include "daemon/work/scratch_pool.h"
+#include "tests/unit/daemon/node/heard.h"
+#include "tests/unit/daemon/node/still_port.h"
+
+namespace mlxcomm::jobs::jobs_test {
+namespace {
+
+constexpr SessionId kSession = 1;
+
+class JobsTest : public testing::Test {
+ protected:
+  JobsTest() { node.OnSessionOpened(kSession, {100, "anna", false}); }
+
+  // Another rank that it waits for never comes.
+  void Attach(std::uint64_t call, Heard<v1::AttachReply>& heard) {
+    Attach(kSession, call, 2, heard);
+    ASSERT_FALSE(heard.failure || heard.dropped);
+  }
+  void Attach(SessionId session, std::uint64_t call, std::uint32_t size,
+              Heard<v1::AttachReply>& heard) {
+    v1::AttachRequest request;
+    request.set_job("train");
+    request.set_size(size);
+    node.Call(&Jobs::Attach, session, call, request,
+              std::make_unique<KeptAnswer<v1::AttachReply>>(heard));
+  }
+  static NodeOptions OptionsOfANode() {
+    NodeOptions options;
+    options.fabric.self = {IdOf(1), "mac-a", "test", 7};
+    return options;
+  }
+
+  StillPort port;
+  ScratchPool scratch{1 << 20};
+  record::FlightRecorder recorder{"mac-a"};
+  record::OperationCounts counts;
+  Node node{OptionsOfANode(), scratch, recorder, counts, [] { return std::uint64_t{1}; }, port, 1};
+};
+
+// Why: an answer that is dropped says that the daemon is stopping, which it is not. A process whose queue
+// holds garbage loses its session, and may have a call under way.
+TEST_F(JobsTest, TellsACallOfASessionThatHasEnded) {
+  Heard<v1::AttachReply> heard;
+  Attach(1, heard);
+  node.OnSessionEnded(kSession, "its queue holds garbage");
+  ASSERT_TRUE(heard.failure);
+  EXPECT_EQ(heard.failure->code, FailureCode::kCancelled);
+  EXPECT_EQ(heard.failure->message, "the session that asked has ended: connect again");
+}
+
+// Why: a process may attach again as soon as it has given up; the end of its first call must not
+// withdraw the second.
+TEST_F(JobsTest, CancelsTheCallThatIsNamedAndNoOther) {
+  Heard<v1::AttachReply> first;
+  Attach(1, first);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{1});
+  ASSERT_TRUE(first.failure);
+  EXPECT_EQ(first.failure->code, FailureCode::kCancelled);
+  Heard<v1::AttachReply> second;
+  Attach(2, second);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{1});
+  EXPECT_FALSE(second.failure);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{2});
+  EXPECT_TRUE(second.failure);
+}
+
+// Why: a process that has left its job, and lives on, must not keep its rank from another.
+TEST_F(JobsTest, ARankIsFreeOnceItsProcessIsInNoneOfTheJobsGroups) {
+  constexpr SessionId kOther = 2;
+  node.OnSessionOpened(kOther, {101, "anna", false});
+  Heard<v1::AttachReply> first;
+  Attach(kSession, 1, 1, first);
+  ASSERT_TRUE(first.reply);
+  Heard<v1::AttachReply> refused;
+  Attach(kOther, 1, 1, refused);
+  ASSERT_TRUE(refused.failure);
+
+  v1::ReleaseRequest release;
+  release.set_group(first.reply->group());
+  Heard<v1::ReleaseReply> released;
+  KeptAnswer<v1::ReleaseReply> answer(released);
+  node.Call(&Jobs::Release, kSession, release, answer);
+  ASSERT_TRUE(released.reply);
+  Heard<v1::AttachReply> second;
+  Attach(kOther, 2, 1, second);
+  EXPECT_TRUE(second.reply);
+}
+
+}  // namespace
+}  // namespace mlxcomm::jobs::jobs_test

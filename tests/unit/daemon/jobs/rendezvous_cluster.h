@@ -1,0 +1,118 @@
+// Nodes whose rendezvous are joined by queues.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/rendezvous.h"
+
+namespace mlxcomm::jobs::rendezvous_test {
+
+inline NodeId Id(std::uint8_t number) {
+  NodeId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+// Nodes joined by queues; Run empties them.
+inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32_t size,
+                               std::uint64_t pid, const std::string& named_by) {
+  v1::RankAnnounced claim;
+  claim.set_user(job.user);
+  claim.set_job(job.name);
+  claim.set_rank(rank);
+  claim.set_size(size);
+  claim.set_pid(pid);
+  claim.set_program("program");
+  claim.set_named_by(named_by);
+  return claim;
+}
+
+class Cluster {
+ public:
+  struct Node : RendezvousPort {
+    bool IsReachable(const NodeId&) const override { return true; }
+    Node(Cluster& cluster, std::uint8_t number)
+        : Node(cluster, number, std::uint64_t{number} << 40) {}
+    Node(Cluster& cluster, std::uint8_t number, std::uint64_t incarnation)
+        : owner(cluster),
+          id(Id(number)),
+          incarnation(incarnation),
+          rendezvous(id, "node-" + std::to_string(number), incarnation, *this) {}
+    void Meet(const Node& other) {
+      rendezvous.OnNodeUp(other.id, "node-" + std::to_string(other.id.bytes[0]), other.incarnation);
+    }
+    void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
+      owner.wire.push_back({id, to, message});
+    }
+    void SendToAllNodes(const v1::PeerMessage& message) override {
+      for (const auto& other : owner.nodes) {
+        if (other->id != id) SendToNode(other->id, message);
+      }
+    }
+    void OnWorldFormed(const JobId& job, std::uint64_t group,
+                       const std::vector<FormedMember>& members,
+                       const v1::LinkCosts& costs) override {
+      formed.push_back(group);
+      last_job = job;
+      last_costs = costs;
+      last = members;
+    }
+    v1::LinkCosts OwnCosts() override { return own_costs; }
+    void OnAttachRefused(std::uint64_t session, const Failure& failure) override {
+      refused[session] = failure;
+    }
+    Cluster& owner;
+    NodeId id;
+    std::uint64_t incarnation;
+    Rendezvous rendezvous;
+    std::vector<std::uint64_t> formed;
+    std::vector<FormedMember> last;
+    JobId last_job;
+    v1::LinkCosts own_costs;
+    v1::LinkCosts last_costs;
+    std::map<std::uint64_t, Failure> refused;
+  };
+  struct Message {
+    NodeId from;
+    NodeId to;
+    v1::PeerMessage body;
+  };
+
+  explicit Cluster(int count) {
+    for (int i = 1; i <= count; ++i) {
+      nodes.push_back(std::make_unique<Node>(*this, static_cast<std::uint8_t>(i)));
+    }
+    for (const auto& a : nodes) {
+      for (const auto& b : nodes) {
+        if (a != b) a->Meet(*b);
+      }
+    }
+  }
+  void Run() {
+    while (!wire.empty()) Step();
+  }
+  void Step() {
+    const Message message = wire.front();
+    wire.pop_front();
+    Rendezvous& to = nodes[message.to.bytes[0] - 1u]->rendezvous;
+    const v1::PeerMessage& body = message.body;
+    if (body.has_rank_announced()) to.OnRankAnnounced(message.from, body.rank_announced());
+    if (body.has_rank_withdrawn()) to.OnRankWithdrawn(message.from, body.rank_withdrawn());
+    if (body.has_world_formed()) to.OnWorldFormedElsewhere(message.from, body.world_formed());
+    if (body.has_world_refused()) to.OnWorldRefused(message.from, body.world_refused());
+  }
+  void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
+              const std::string& job = "job", const std::string& user = "ann") {
+    nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
+        session, Claim({user, job}, rank, size, 1000 + session, ""), 1'000'000'000, 0);
+  }
+  std::deque<Message> wire;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+}  // namespace mlxcomm::jobs::rendezvous_test
