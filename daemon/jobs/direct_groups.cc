@@ -38,8 +38,8 @@ static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
 
 }  // namespace
 
-DirectGroups::DirectGroups(collective::Collectives& collectives, collective::Membership& membership,
-                           OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
+DirectGroups::DirectGroups(collective::Collectives& collectives, Membership& membership,
+                           OperationRecorder& recorder, JobsPort& port, const std::uint64_t& now_ns,
                            Submit submit)
     : collectives_(collectives),
       membership_(membership),
@@ -61,7 +61,7 @@ void DirectGroups::OnGroupMade(std::uint64_t group) {
     sessions.push_back(membership_.HolderOf(group, rank));
     if (sessions.back() == 0) return;  // It has gone already.
   }
-  const collective::GroupOrigin* const origin = membership_.OriginOf(group);
+  const GroupOrigin* const origin = membership_.OriginOf(group);
   if (origin == nullptr || !HasRoomFor(origin->job.user, sessions)) return;
   std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
   if (memory == nullptr) return;

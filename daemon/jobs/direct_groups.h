@@ -20,9 +20,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/jobs/membership.h"
 #include "daemon/intake/submission.h"
-#include "daemon/node/node_port.h"
+#include "daemon/jobs/jobs_port.h"
+#include "daemon/jobs/membership.h"
 #include "daemon/record/operation_recorder.h"
 #include "proto/meeting/supervisor_side.h"
 
@@ -40,8 +40,8 @@ class DirectGroups {
                                     std::uint64_t age_ns)>;
 
   // All outlive it. `now_ns` is the node's time.
-  DirectGroups(collective::Collectives& collectives, collective::Membership& membership,
-               OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
+  DirectGroups(collective::Collectives& collectives, Membership& membership,
+               OperationRecorder& recorder, JobsPort& port, const std::uint64_t& now_ns,
                Submit submit);
   ~DirectGroups();
   DirectGroups(const DirectGroups&) = delete;
@@ -108,9 +108,9 @@ class DirectGroups {
   std::uint64_t MetOn(const Page& page) const;
 
   collective::Collectives& collectives_;
-  collective::Membership& membership_;
+  Membership& membership_;
   OperationRecorder& recorder_;
-  NodePort& port_;
+  JobsPort& port_;
   const std::uint64_t& now_ns_;
   Submit submit_;
   Pages pages_;

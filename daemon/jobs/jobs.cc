@@ -38,6 +38,24 @@ Failure NotItsGroup(std::uint64_t group) {
 
 }  // namespace
 
+Jobs::Jobs(const JobsOptions& options, const link::NodeIdentity& self,
+           collective::Collectives& collectives, fabric::Links& links, const Nodes& nodes,
+           OperationRecorder& recorder, JobsPort& port, DirectGroups::Submit submit,
+           const std::uint64_t& now_ns)
+    : options_(options),
+      self_(self),
+      collectives_(collectives),
+      links_(links),
+      nodes_(nodes),
+      port_(port),
+      now_ns_(now_ns),
+      membership_(collectives, options.groups_per_user_max),
+      direct_groups_(collectives, membership_, recorder, port, now_ns, std::move(submit)),
+      events_(port, recorder),
+      rendezvous_(self.id, self.name, self.incarnation, *this),
+      forming_worlds_(self.id, self.name, options.way_timeout_ns, *this),
+      shrink_(self.id, *this) {}
+
 void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
@@ -83,8 +101,7 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
   claim.set_size(request.size());
   claim.set_pid(asking.process.pid);
   claim.set_program(asking.program);
-  claim.set_named_by(
-      std::string(Utf8Prefix(request.named_by(), Rendezvous::kNamedByBytesMax)));
+  claim.set_named_by(std::string(Utf8Prefix(request.named_by(), Rendezvous::kNamedByBytesMax)));
   rendezvous_.Attach(session, std::move(claim),
                      TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
 }
@@ -126,10 +143,10 @@ void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAns
 }
 
 void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
-  collective::SplitCall call{.parent = request.parent(),
-                             .number = request.number(),
-                             .ranks = {request.ranks().begin(), request.ranks().end()},
-                             .name = request.name()};
+  SplitCall call{.parent = request.parent(),
+                 .number = request.number(),
+                 .ranks = {request.ranks().begin(), request.ranks().end()},
+                 .name = request.name()};
   call.group = SplitGroupId(call.parent, call.number, call.ranks);
   const Failure failure = membership_.Split(session, call, now_ns_);
   if (!failure.ok()) return answer.Fail(failure);
@@ -220,8 +237,7 @@ void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply repl
     OnAttachRefused(session, failure);
   }
   if (waiting.empty() && reply.pids().empty()) {
-    return answer.Fail(
-        Invalid(absl::StrCat("job ", job.name, " has no rank on ", options_.fabric.self.name)));
+    return answer.Fail(Invalid(absl::StrCat("job ", job.name, " has no rank on ", self_.name)));
   }
   answer.Succeed(reply);
 }
@@ -243,8 +259,6 @@ std::uint32_t Jobs::RankLeft(const collective::Group& group) {
 
 // `session` may have ended already.
 void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups) {
-  runner_.CarryOut(
-      now_ns_);  // Other nodes first learn that the rank is gone, then what that means for a shrink.
   const auto found = sessions_.find(session);
   for (const std::uint64_t group : groups) {
     if (found != sessions_.end() && found->second.shrinking.contains(group)) {
@@ -273,6 +287,7 @@ void Jobs::RemoveGroupsLeft() {
 }
 
 void Jobs::CleanUp() {
+  events_.ReportFailures(collectives_, membership_);
   if (!forming_.empty()) RefuseFailedWorlds();
   if (membership_.AnyLeft()) RemoveGroupsLeft();
   // An ended session's memory stays until no operation names it.
@@ -287,11 +302,12 @@ void Jobs::OnTime() {
   rendezvous_.OnTime(now_ns_);
   forming_worlds_.OnTime(now_ns_);
   shrink_.OnTime(now_ns_);
+  direct_groups_.OnTime();
 }
 
 std::uint64_t Jobs::NextDeadline() const {
-  return std::min(
-      {rendezvous_.NextDeadline(), forming_worlds_.NextDeadline(), shrink_.NextDeadline()});
+  return std::min({rendezvous_.NextDeadline(), forming_worlds_.NextDeadline(),
+                   shrink_.NextDeadline(), direct_groups_.NextDeadline()});
 }
 
 v1::GroupReply Jobs::ReplyOf(std::uint64_t group, std::uint32_t rank) {
@@ -421,12 +437,11 @@ v1::LinkCosts Jobs::OwnCosts() {
 }
 
 // By rank: the session of the local process that waits for its world; 0: elsewhere, or gone meanwhile.
-std::vector<SessionId> Jobs::WaitingSessions(
-    const std::vector<FormedMember>& members) const {
+std::vector<SessionId> Jobs::WaitingSessions(const std::vector<FormedMember>& members) const {
   std::vector<SessionId> sessions;
   for (const FormedMember& member : members) {
     const auto session = sessions_.find(member.session);
-    const bool waits = member.node == options_.fabric.self.id && session != sessions_.end() &&
+    const bool waits = member.node == self_.id && session != sessions_.end() &&
                        session->second.attaching != nullptr;
     sessions.push_back(waits ? member.session : 0);
   }
@@ -434,8 +449,7 @@ std::vector<SessionId> Jobs::WaitingSessions(
 }
 
 void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
-                         const std::vector<FormedMember>& members,
-                         const v1::LinkCosts& costs) {
+                         const std::vector<FormedMember>& members, const v1::LinkCosts& costs) {
   std::vector<collective::Member> layout;
   Forming forming;
   forming.reply.set_group(group);
@@ -476,12 +490,12 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
 void Jobs::RefuseWorld(std::uint64_t group, const std::vector<FormedMember>& members,
                        const Failure& failure) {
   v1::PeerMessage message;
-  const std::string why = absl::StrCat("node ", options_.fabric.self.name, ": ", failure.message);
+  const std::string why = absl::StrCat("node ", self_.name, ": ", failure.message);
   collective::Write(group, {failure.code, failure.rank, why}, *message.mutable_failure_report());
   std::vector<NodeId> nodes;
   for (const FormedMember& member : members) {
     // Sessions are numbered by each node.
-    if (member.node == options_.fabric.self.id) {
+    if (member.node == self_.id) {
       if (member.session != 0) rendezvous_.Leave(member.session);
       OnAttachRefused(member.session, failure);
     } else if (std::ranges::find(nodes, member.node) == nodes.end()) {
@@ -528,6 +542,13 @@ void Jobs::RefuseFailedWorlds() {
     AnswerForming(forming, failure);
     return true;
   });
+}
+
+void Jobs::SendToNode(const NodeId& node, const v1::PeerMessage& message) {
+  collective::Action& action = collectives_.actions().emplace_back();
+  action.kind = collective::Action::Kind::kMessage;
+  action.node = node;
+  action.message = std::make_shared<const v1::PeerMessage>(message);
 }
 
 void Jobs::SendToAllNodes(const v1::PeerMessage& message) {

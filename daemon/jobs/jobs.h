@@ -16,18 +16,17 @@
 #include <string>
 #include <vector>
 
+#include "daemon/collective/collectives.h"
+#include "daemon/fabric/links.h"
+#include "daemon/jobs/answer.h"
+#include "daemon/jobs/direct_groups.h"
 #include "daemon/jobs/forming_worlds.h"
+#include "daemon/jobs/job_events.h"
+#include "daemon/jobs/jobs_port.h"
+#include "daemon/jobs/membership.h"
+#include "daemon/jobs/options.h"
 #include "daemon/jobs/rendezvous.h"
 #include "daemon/jobs/shrink.h"
-#include "daemon/collective/collectives.h"
-#include "daemon/jobs/membership.h"
-#include "daemon/fabric/links.h"
-#include "daemon/node/action_runner.h"
-#include "daemon/node/answer.h"
-#include "daemon/jobs/direct_groups.h"
-#include "daemon/node/event_writer.h"
-#include "daemon/node/node_port.h"
-#include "daemon/node/options.h"
 
 namespace mlxcomm::jobs {
 
@@ -39,30 +38,14 @@ struct Process {
 
 using Nodes = std::map<NodeId, link::NodeIdentity>;  // Those that can be reached.
 
-class Jobs final : private RendezvousPort,
-                   private FormingWorldsPort,
-                   private ShrinkPort {
+class Jobs final : private RendezvousPort, private FormingWorldsPort, private ShrinkPort {
  public:
-  // All outlive it. `now_ns` is the node's time.
-  Jobs(const NodeOptions& options, collective::Collectives& collectives,
-       collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
-       ActionRunner& carrier, DirectGroups& meetings, EventWriter& events, NodePort& port,
-       const std::uint64_t& now_ns)
-      : options_(options),
-        collectives_(collectives),
-        membership_(membership),
-        links_(links),
-        nodes_(nodes),
-        runner_(carrier),
-        direct_groups_(meetings),
-        events_(events),
-        port_(port),
-        now_ns_(now_ns),
-        rendezvous_(options.fabric.self.id, options.fabric.self.name,
-                    options.fabric.self.incarnation, *this),
-        forming_worlds_(options.fabric.self.id, options.fabric.self.name, options.way_timeout_ns,
-                        *this),
-        shrink_(options.fabric.self.id, *this) {}
+  // All outlive it. `now_ns` is the node's time. Messages to other nodes are appended to the core's actions,
+  // so that they leave in the order of the events that caused them.
+  Jobs(const JobsOptions& options, const link::NodeIdentity& self,
+       collective::Collectives& collectives, fabric::Links& links, const Nodes& nodes,
+       OperationRecorder& recorder, JobsPort& port, DirectGroups::Submit submit,
+       const std::uint64_t& now_ns);
 
   void OnSessionOpened(SessionId session, const Process& process) {
     sessions_[session].process = process;
@@ -112,15 +95,19 @@ class Jobs final : private RendezvousPort,
 
   void OnTime();
   std::uint64_t NextDeadline() const;
-  // The end of a turn: answers for worlds that failed before they were ready, removes groups that all ranks
-  // have left, and releases memory that no operation names any more.
+  // The end of a turn: reports groups that have failed, answers for worlds that failed before they were
+  // ready, removes groups that all ranks have left, and releases memory that no operation names any more.
   void CleanUp();
 
   // The costs of this node's links, as reported to jobs that form now.
   v1::LinkCosts OwnCosts() override;
 
+  Membership& membership() { return membership_; }
+  const Membership& membership() const { return membership_; }
+  DirectGroups& direct_groups() { return direct_groups_; }
+  const JobHistory& history() const { return events_.history(); }
   const Rendezvous& rendezvous() const { return rendezvous_; }
-  const Shrink& shrinking() const { return shrink_; }
+  const jobs::Shrink& shrinking() const { return shrink_; }
   // The name of the process that holds a rank; empty: none here.
   std::string ProgramOf(SessionId session) const;
   std::size_t session_count() const { return sessions_.size(); }
@@ -147,15 +134,12 @@ class Jobs final : private RendezvousPort,
   };
 
   // Peers, a base of all three ports.
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
-    runner_.SendMessage(node, message);
-  }
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   // RendezvousPort
   void SendToAllNodes(const v1::PeerMessage& message) override;
   void OnWorldFormed(const JobId& job, std::uint64_t group,
-                     const std::vector<FormedMember>& members,
-                     const v1::LinkCosts& costs) override;
+                     const std::vector<FormedMember>& members, const v1::LinkCosts& costs) override;
   void OnAttachRefused(SessionId session, const Failure& failure) override;
   // FormingWorldsPort, and FailGroup of ShrinkPort
   void OnWorldReady(std::uint64_t group) override;
@@ -185,19 +169,19 @@ class Jobs final : private RendezvousPort,
   std::vector<SessionId> WaitingSessions(const std::vector<FormedMember>& members) const;
   static std::uint32_t RankLeft(const collective::Group& group);
 
-  const NodeOptions& options_;
+  const JobsOptions& options_;
+  const link::NodeIdentity& self_;
   collective::Collectives& collectives_;
-  collective::Membership& membership_;
   fabric::Links& links_;
   const Nodes& nodes_;
-  ActionRunner& runner_;
-  DirectGroups& direct_groups_;
-  EventWriter& events_;
-  NodePort& port_;
+  JobsPort& port_;
   const std::uint64_t& now_ns_;
+  Membership membership_;
+  DirectGroups direct_groups_;
+  JobEvents events_;
   Rendezvous rendezvous_;
   FormingWorlds forming_worlds_;
-  Shrink shrink_;
+  jobs::Shrink shrink_;
   std::map<SessionId, Session> sessions_;
   std::vector<SessionId> ended_sessions_;     // Memory still to be released.
   std::map<std::uint64_t, Forming> forming_;  // By group.

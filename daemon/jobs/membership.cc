@@ -7,6 +7,11 @@
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::jobs {
+
+using collective::Group;
+using collective::LinkCosts;
+using collective::Member;
+
 namespace {
 
 // "train/rows"; splits without a name get their number.

@@ -19,6 +19,8 @@
 
 namespace mlxcomm::jobs {
 
+using collective::SessionId;
+
 enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
 
 struct GroupOrigin {
@@ -47,18 +49,20 @@ class Membership {
   static constexpr std::size_t kNameBytesMax = 100;      // One component.
   static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
 
-  explicit Membership(Collectives& collectives, std::size_t groups_per_user_max = kGroupsMax)
+  explicit Membership(collective::Collectives& collectives,
+                      std::size_t groups_per_user_max = kGroupsMax)
       : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
 
   // OK, or RESOURCE_EXHAUSTED if the user may not have another group.
   Failure RoomFor(const std::string& user) const;
 
-  // `sessions` by rank; 0: on another node, or a local process that has ended. Returns false for the reasons
-  // of RoomFor and Collectives::AddGroup.
-  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
-                              const std::vector<SessionId>& sessions, const LinkCosts& costs,
-                              std::uint64_t now_ns);
-  // The remaining ranks of `parent`. `sessions` by new rank.
+  // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
+  // False: as RoomFor and Collectives::AddGroup.
+  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
+                              std::vector<collective::Member> members,
+                              const std::vector<SessionId>& sessions,
+                              const collective::LinkCosts& costs, std::uint64_t now_ns);
+  // The ranks of `parent` that are left. Sessions by new rank.
   [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
                                const std::vector<std::uint32_t>& ranks,
                                const std::vector<SessionId>& sessions, std::uint64_t now_ns);
@@ -125,7 +129,8 @@ class Membership {
   };
 
   [[nodiscard]] bool Add(std::uint64_t group, const std::string& name, GroupOrigin origin,
-                         std::vector<Member> members, const LinkCosts& costs);
+                         std::vector<collective::Member> members,
+                         const collective::LinkCosts& costs);
   void Seat(std::uint64_t group, std::uint32_t rank, SessionId session, bool joined,
             const std::string& why_not, std::uint64_t now_ns);
   Failure CheckSplit(SessionId session, const SplitCall& call) const;
@@ -137,7 +142,7 @@ class Membership {
   std::vector<std::uint64_t> LeaveEverything(SessionId session, const Departure& departure,
                                              std::uint64_t now_ns);
 
-  Collectives& collectives_;
+  collective::Collectives& collectives_;
   const std::size_t groups_per_user_max_;
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;

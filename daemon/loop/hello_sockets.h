@@ -76,7 +76,7 @@ class HelloSockets final {
     std::string listening;  // As passed to the fabric.
     std::uint64_t read_ns = 0;
     std::uint64_t rests_until_ns = 0;  // 0: it does not rest.
-    discovery::InterfaceFault fault;     // Why nothing could be sent.
+    discovery::InterfaceFault fault;   // Why nothing could be sent.
   };
 
   void Refresh();

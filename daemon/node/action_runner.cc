@@ -78,7 +78,7 @@ void ActionRunner::CarryOutOne(collective::Action& action, std::uint64_t now_ns)
     case Kind::kReturnScratch: return scratch_.Return(action.destination);
     case Kind::kComplete: return port_.Complete(action);
     case Kind::kMessage: return SendMessage(action.node, *action.message);
-    case Kind::kGroupFailed: return direct_groups_.CloseForGood(action.key.group);
+    case Kind::kGroupFailed: return jobs_.direct_groups().CloseForGood(action.key.group);
   }
 }
 
@@ -167,7 +167,7 @@ void ActionRunner::OnFailureReport(const NodeId& node, v1::FailureReport& report
     }
   }
   collectives_.OnReport(node, report, now_ns);
-  membership_.SpreadLoss(report.group(), now_ns);
+  jobs_.membership().SpreadLoss(report.group(), now_ns);
 }
 
 // Entries beyond the bound count as missing: then a rank may still come.

@@ -14,9 +14,8 @@
 
 #include "absl/status/status.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/jobs/membership.h"
 #include "daemon/fabric/links.h"
-#include "daemon/jobs/direct_groups.h"
+#include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"
 
@@ -26,15 +25,9 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header);
 
 class ActionRunner {
  public:
-  ActionRunner(collective::Collectives& collectives, jobs::Membership& membership,
-               collective::ScratchMemory& scratch, fabric::Links& links, DirectGroups& meetings,
-               NodePort& port)
-      : collectives_(collectives),
-        membership_(membership),
-        scratch_(scratch),
-        links_(links),
-        direct_groups_(meetings),
-        port_(port) {
+  ActionRunner(collective::Collectives& collectives, collective::ScratchMemory& scratch,
+               fabric::Links& links, jobs::Jobs& jobs, NodePort& port)
+      : collectives_(collectives), scratch_(scratch), links_(links), jobs_(jobs), port_(port) {
     // The two are swapped. How many actions come at once varies: an operation sends everything at once if
     // its grants arrived before its call.
     carrying_.reserve(kActionsUsual);
@@ -64,10 +57,9 @@ class ActionRunner {
   void OnMessageNotSent(const NodeId& node, const absl::Status& why);
 
   collective::Collectives& collectives_;
-  jobs::Membership& membership_;
   collective::ScratchMemory& scratch_;
   fabric::Links& links_;
-  DirectGroups& direct_groups_;
+  jobs::Jobs& jobs_;
   NodePort& port_;
   static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;

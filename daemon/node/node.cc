@@ -31,16 +31,14 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       recorder_(recorder, counts, now_ns_, clock_),
       collectives_(options_.fabric.self.id, scratch, options_.credit, &recorder_,
                    options_.is_stopped),
-      membership_(collectives_, options_.groups_per_user_max),
       links_(options_.fabric, *this, port),
-      direct_groups_(
-          collectives_, membership_, recorder_, port, now_ns_,
+      jobs_(
+          options_, options_.fabric.self, collectives_, links_, nodes_, recorder_, port,
           [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
-                 std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); }),
-      runner_(collectives_, membership_, scratch, links_, direct_groups_, port),
-      events_(port, recorder_),
-      jobs_(options_, collectives_, membership_, links_, nodes_, runner_, direct_groups_, events_,
-            port, now_ns_),
+                 std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); },
+          now_ns_),
+      runner_(collectives_, scratch, links_, jobs_, port),
+      events_(port),
       status_calls_(*this, [this](OwnPart& part) { return WriteOwnPart(part); }),
       probes_(*this),
       system_checks_(port) {
@@ -54,7 +52,6 @@ bool Node::EndTurn() {
   if (due) {
     collectives_.OnTime(now_ns_);
     jobs_.OnTime();
-    direct_groups_.OnTime();
     status_calls_.OnTime(now_ns_);
     probes_.OnTime(now_ns_);
     system_checks_.OnTime(now_ns_);
@@ -64,15 +61,13 @@ bool Node::EndTurn() {
     }
   }
   CarryOut();
-  events_.ReportFailures(collectives_, membership_);
   jobs_.CleanUp();
   return due;
 }
 
 std::uint64_t Node::NextDeadline() const {
-  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), direct_groups_.NextDeadline(),
-                   status_calls_.NextDeadline(), probes_.NextDeadline(),
-                   system_checks_.NextDeadline(), discovery_due_ns_});
+  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), status_calls_.NextDeadline(),
+                   probes_.NextDeadline(), system_checks_.NextDeadline(), discovery_due_ns_});
 }
 
 void Node::OnInterfaceUp(const discovery::Discovery::Interface& interface) {
@@ -114,21 +109,21 @@ void Node::OnSessionEnded(SessionId session, const std::string& why) {
 
 void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
   const queue::SubmissionEntry& entry = submission.entry;
-  const std::uint32_t* const found = membership_.RankOf(session, entry.group);
+  const std::uint32_t* const found = jobs_.membership().RankOf(session, entry.group);
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    if (found != nullptr) direct_groups_.Close(entry.group);
+    if (found != nullptr) jobs_.direct_groups().Close(entry.group);
     return port_.AnswerClose(session, entry.group);
   }
   if (found == nullptr) return RefuseStranger(session, entry);
   const std::uint32_t rank = *found;
   if (IsPointToPoint(entry.kind)) return Submit(session, rank, submission, std::nullopt, 0);
-  Submit(session, rank, submission, direct_groups_.NumberOf(rank, entry), 0);
-  direct_groups_.AfterSubmission(entry.group);
+  Submit(session, rank, submission, jobs_.direct_groups().NumberOf(rank, entry), 0);
+  jobs_.direct_groups().AfterSubmission(entry.group);
 }
 
 void Node::OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
                      std::uint64_t age_ns) {
-  const std::uint32_t* const rank = membership_.RankOf(session, submission.entry.group);
+  const std::uint32_t* const rank = jobs_.membership().RankOf(session, submission.entry.group);
   if (rank == nullptr) return RefuseStranger(session, submission.entry);
   Submit(session, *rank, submission, number, age_ns);
 }
@@ -176,6 +171,7 @@ void Node::FailAll(const Failure& failure) {
 
 void Node::AnswerOpenCalls(const Failure& failure) {
   jobs_.RefuseShrinking(failure);
+  CarryOut();
   probes_.Clear();
   system_checks_.Clear();
   status_calls_.Clear();
@@ -273,7 +269,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
 bool Node::WriteOwnPart(OwnPart& part) {
   v1::StatusReply& reply = part.reply;
   if (!part.jobs) {
-    direct_groups_.Harvest();
+    jobs_.direct_groups().Harvest();
     reply.set_node(options_.fabric.self.name);
     reply.set_cluster(options_.fabric.cluster);
     WriteNode(Own(), *reply.add_nodes());
@@ -281,7 +277,7 @@ bool Node::WriteOwnPart(OwnPart& part) {
   }
   if (!part.jobs->WriteSome(Own(), reply)) return false;
   WriteForming(Own(), reply);
-  events_.history().Write(now_ns_, *reply.mutable_ended_jobs());
+  jobs_.history().Write(now_ns_, *reply.mutable_ended_jobs());
   for (const auto& [id, node] : nodes_) {
     v1::NodeStatus& other = *reply.add_nodes();
     other.set_name(node.name);
@@ -295,7 +291,7 @@ bool Node::WriteOwnPart(OwnPart& part) {
 
 NodeMetrics Node::Metrics() {
   ReadClock();
-  direct_groups_.Harvest();
+  jobs_.direct_groups().Harvest();
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
   for (const auto& [job, groups] : GroupsByJob(Own())) {
@@ -304,7 +300,7 @@ NodeMetrics Node::Metrics() {
   v1::StatusReply rest;
   WriteForming(Own(), rest);
   if (rest.jobs_size() > 0) metrics.jobs["forming"] = static_cast<std::uint64_t>(rest.jobs_size());
-  events_.history().Write(now_ns_, *rest.mutable_ended_jobs());
+  jobs_.history().Write(now_ns_, *rest.mutable_ended_jobs());
   for (const v1::EndedJob& job : rest.ended_jobs())
     ++metrics.ended_jobs[job.code().empty() ? "OK" : job.code()];
   metrics.violations = violations_;

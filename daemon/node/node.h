@@ -23,16 +23,14 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/discovery/discovery.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/jobs/membership.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
+#include "daemon/jobs/jobs.h"
 #include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
-#include "daemon/jobs/direct_groups.h"
 #include "daemon/node/event_writer.h"
-#include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/own_status.h"
@@ -66,8 +64,8 @@ class Node final : private link::FabricListener, private jobs::Peers {
   fabric::Links& links() { return links_; }
   const fabric::Links& links() const { return links_; }
   const collective::Collectives& collectives() const { return collectives_; }
-  jobs::Membership& membership() { return membership_; }
-  const Jobs& jobs() const { return jobs_; }
+  jobs::Membership& membership() { return jobs_.membership(); }
+  const jobs::Jobs& jobs() const { return jobs_; }
 
   // Following calls happen at this time, which never goes back.
   void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
@@ -79,7 +77,7 @@ class Node final : private link::FabricListener, private jobs::Peers {
   // When EndTurn will have something to do, if no event comes before.
   std::uint64_t NextDeadline() const;
 
-  void OnSessionOpened(SessionId session, const Process& process) {
+  void OnSessionOpened(SessionId session, const jobs::Process& process) {
     ReadClock();
     jobs_.OnSessionOpened(session, process);
   }
@@ -99,7 +97,7 @@ class Node final : private link::FabricListener, private jobs::Peers {
 
   // A control call, as Jobs has it, and the actions that it causes.
   template <typename... Parameters, typename... Arguments>
-  void Call(void (Jobs::*call)(Parameters...), Arguments&&... arguments) {
+  void Call(void (jobs::Jobs::*call)(Parameters...), Arguments&&... arguments) {
     ReadClock();
     (jobs_.*call)(std::forward<Arguments>(arguments)...);
     CarryOut();
@@ -119,6 +117,7 @@ class Node final : private link::FabricListener, private jobs::Peers {
   void RefuseNew(const Failure& failure, std::uint64_t drain_ns) {
     ReadClock();
     jobs_.RefuseNew(failure, now_ns_ + drain_ns);
+    CarryOut();
   }
   void FailAll(const Failure& failure);
   void AnswerOpenCalls(const Failure& failure);
@@ -165,7 +164,7 @@ class Node final : private link::FabricListener, private jobs::Peers {
   bool WriteOwnPart(OwnPart& part);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
   OwnState Own() const {
-    return {options_, collectives_, membership_, jobs_, port_, discovery_, started_ns_, now_ns_};
+    return {options_, collectives_, jobs_, port_, discovery_, started_ns_, now_ns_};
   }
   // It is asked at each turn, and finding it takes a look at every interface.
   void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
@@ -185,13 +184,11 @@ class Node final : private link::FabricListener, private jobs::Peers {
   const std::function<std::uint64_t()> clock_;
   OperationRecorder recorder_;
   collective::Collectives collectives_;
-  jobs::Membership membership_;
-  Nodes nodes_;
+  jobs::Nodes nodes_;
   fabric::Links links_;
-  DirectGroups direct_groups_;
+  jobs::Jobs jobs_;
   ActionRunner runner_;
   EventWriter events_;
-  Jobs jobs_;
   StatusCalls status_calls_;
   PeerProbes probes_;
   SystemChecks system_checks_;

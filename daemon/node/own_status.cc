@@ -20,7 +20,7 @@ using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivity& activity,
                v1::RankStatus& rank, Waits& waits) {
   rank = std::move(activity.status);
-  if (const SessionId session = own.membership.HolderOf(group, rank.rank()); session != 0) {
+  if (const SessionId session = own.jobs.membership().HolderOf(group, rank.rank()); session != 0) {
     rank.set_program(own.jobs.ProgramOf(session));
     const intake::CopiedResults copied = own.port.ResultsCopiedBy(session);
     rank.set_copied_results(copied.results);
@@ -120,10 +120,10 @@ std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
 std::map<JobId, JobGroups> GroupsByJob(const OwnState& own) {
   std::map<JobId, JobGroups> jobs;
   own.collectives.ForEach([&](const collective::Group& group) {
-    const jobs::GroupOrigin& origin = *own.membership.OriginOf(group.id());
+    const jobs::GroupOrigin& origin = *own.jobs.membership().OriginOf(group.id());
     JobGroups& of_job = jobs[origin.job];
     of_job.all.push_back(&group);
-    const auto shrinks = [&] { return own.membership.OriginOf(of_job.main->id())->shrinks; };
+    const auto shrinks = [&] { return own.jobs.membership().OriginOf(of_job.main->id())->shrinks; };
     if (origin.is_main && (of_job.main == nullptr || origin.shrinks > shrinks()))
       of_job.main = &group;
   });
@@ -161,7 +161,7 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
     if (group == nullptr) continue;
     v1::JobStatus& job = *reply.mutable_jobs(one.job);
     if (one.is_main) {
-      const jobs::GroupOrigin& origin = *own.membership.OriginOf(one.group);
+      const jobs::GroupOrigin& origin = *own.jobs.membership().OriginOf(one.group);
       job.set_size_at_start(origin.size_at_start);
       job.set_shrinks(origin.shrinks);
       WriteGroup(own, *group, job, job);
@@ -228,13 +228,14 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   if (own.jobs.draining()) WriteDrain(own, *node.mutable_drain());
   const std::vector<std::string> users = own.port.Describe(node);
   constexpr std::size_t kGroupsMax = jobs::Membership::kGroupsMax;
-  node.mutable_use()->set_groups(own.membership.group_count());
+  node.mutable_use()->set_groups(own.jobs.membership().group_count());
   node.mutable_use()->set_groups_max(kGroupsMax);
   for (std::size_t i = 0; i < users.size(); ++i) {
     v1::UseStatus& user = *node.mutable_users(static_cast<int>(i));
-    user.set_groups(own.membership.group_count(users[i]));
+    user.set_groups(own.jobs.membership().group_count(users[i]));
     // Users without a name share one limit.
-    user.set_groups_max(users[i].empty() ? kGroupsMax : own.membership.groups_per_user_max());
+    user.set_groups_max(users[i].empty() ? kGroupsMax
+                                         : own.jobs.membership().groups_per_user_max());
   }
   if (own.discovery) WriteDiscovery(*own.discovery, own.now_ns, *node.mutable_discovery());
   WriteLinks(own, node);

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/discovery/discovery.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/jobs/membership.h"
+#include "daemon/discovery/discovery.h"
 #include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
@@ -23,8 +22,7 @@ namespace mlxcomm::node {
 struct OwnState {
   const NodeOptions& options;
   const collective::Collectives& collectives;
-  const jobs::Membership& membership;
-  const Jobs& jobs;
+  const jobs::Jobs& jobs;
   const NodePort& port;
   const std::optional<discovery::Discovery>& discovery;
   std::uint64_t started_ns = 0;

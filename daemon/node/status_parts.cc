@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "daemon/discovery/topology.h"
-#include "daemon/jobs/membership.h"
 #include "daemon/jobs/job_history.h"
+#include "daemon/jobs/membership.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::node {
@@ -112,7 +112,7 @@ void MergeJob(const v1::JobStatus& reported, v1::JobStatus& job) {
 
 // Each node reports a job's end when its own ranks have left; the last of them counts.
 void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
-  constexpr std::size_t kMost = JobHistory::kPerUserMax * JobHistory::kUsersMax;
+  constexpr std::size_t kMost = jobs::JobHistory::kPerUserMax * jobs::JobHistory::kUsersMax;
   auto& ended = *reply.mutable_ended_jobs();
   const auto count =
       std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()), kMost);

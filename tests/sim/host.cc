@@ -76,7 +76,8 @@ void Host::OnHello(const std::string& interface, const wire::DiscoveryHello& hel
 // Only what is at the other end of one of its cables may be dialed, whatever was heard.
 Port* Host::PortDialedBy(const std::string& address) {
   for (Port& port : ports_) {
-    if (discovery::AddressText(port.peer_address, port.interface, kTcpPort) == address) return &port;
+    if (discovery::AddressText(port.peer_address, port.interface, kTcpPort) == address)
+      return &port;
   }
   listener_.Complain(absl::StrCat(name(), " dials ", address, ", where nobody listens"));
   return nullptr;

@@ -35,7 +35,7 @@ class Releases {
     kept.set_value(call.MakeAnswer());
   }
 
-  std::promise<std::unique_ptr<node::ReleaseAnswer>> kept;
+  std::promise<std::unique_ptr<jobs::ReleaseAnswer>> kept;
   std::promise<void> cancelled;
 };
 
@@ -95,7 +95,7 @@ TEST_F(CallQueueTest, ServesCallsWhileOneIsUnanswered) {
     grpc::ClientContext context;
     first = Release(context, Releases::kKept);
   });
-  const std::unique_ptr<node::ReleaseAnswer> answer = releases_.kept.get_future().get();
+  const std::unique_ptr<jobs::ReleaseAnswer> answer = releases_.kept.get_future().get();
   for (std::uint64_t group = 100; group < 200; ++group) {
     grpc::ClientContext context;
     EXPECT_TRUE(Release(context, group).ok());
@@ -121,7 +121,7 @@ TEST_F(CallQueueTest, EndsOnlyOnceACallWithoutACallerIsAnswered) {
   grpc::ClientContext context;
   grpc::Status status;
   std::thread caller([&] { status = Release(context, Releases::kKept); });
-  const std::unique_ptr<node::ReleaseAnswer> answer = releases_.kept.get_future().get();
+  const std::unique_ptr<jobs::ReleaseAnswer> answer = releases_.kept.get_future().get();
   context.TryCancel();
   releases_.cancelled.get_future().wait();
   caller.join();

@@ -23,13 +23,19 @@
 namespace mlxcomm::jobs::direct_groups_test {
 namespace {
 
+using node::Heard;
+using node::IdOf;
+using node::KeptAnswer;
+using node::Node;
+using node::NodeOptions;
+
 constexpr std::uint32_t kRanks = 2;
 constexpr std::size_t kArenaBytes = 4096;
 constexpr std::uint64_t kOutputOffset = 2048;
 constexpr std::uint64_t kMs = 1'000'000;
 
 // Shared memory is memory of the test's.
-class MemoryPort final : public StillPort {
+class MemoryPort final : public node::StillPort {
  public:
   std::byte* MakePage(std::uint64_t, std::size_t bytes, const std::vector<SessionId>&) override {
     if (!makes_pages) return nullptr;

@@ -10,6 +10,8 @@
 namespace mlxcomm::jobs::job_history_test {
 namespace {
 
+using node::IdOf;
+
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
 class JobHistoryTest : public testing::Test {

@@ -12,6 +12,12 @@
 namespace mlxcomm::jobs::jobs_test {
 namespace {
 
+using node::Heard;
+using node::IdOf;
+using node::KeptAnswer;
+using node::Node;
+using node::NodeOptions;
+
 constexpr SessionId kSession = 1;
 
 class JobsTest : public testing::Test {
@@ -37,7 +43,7 @@ class JobsTest : public testing::Test {
     return options;
   }
 
-  StillPort port;
+  node::StillPort port;
   ScratchPool scratch{1 << 20};
   record::FlightRecorder recorder{"mac-a"};
   record::OperationCounts counts;

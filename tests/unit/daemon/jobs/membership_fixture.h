@@ -19,7 +19,7 @@ class MembershipTest : public testing::Test {
   static constexpr std::uint64_t kWorld = 7;
 
   MembershipTest() {
-    LinkCosts costs;
+    collective::LinkCosts costs;
     costs.latency_ns = 777;
     EXPECT_TRUE(membership.AddWorld(kWorld, {"", "train"},
                                     {{self, "a", 100}, {self, "a", 101}, {remote, "b", 102}},
@@ -31,7 +31,7 @@ class MembershipTest : public testing::Test {
     return membership.Split(session, {group, parent, 1, std::move(ranks), name}, 0);
   }
   void Barrier(std::uint64_t group, std::uint32_t rank, SessionId session) {
-    Call call;
+    collective::Call call;
     call.session = session;
     call.ticket = 1;
     call.rank = rank;
@@ -41,11 +41,12 @@ class MembershipTest : public testing::Test {
   }
   void CarryOut() {
     while (!core.actions().empty()) {
-      ActionQueue actions;
+      collective::ActionQueue actions;
       actions.swap(core.actions());
-      for (const Action& action : actions) {
-        if (action.kind == Action::Kind::kLocalWork) core.OnLocalWorkDone(action.cookie, 0);
-        if (action.kind == Action::Kind::kComplete && action.failure.ok()) ++completed;
+      using Kind = collective::Action::Kind;
+      for (const collective::Action& action : actions) {
+        if (action.kind == Kind::kLocalWork) core.OnLocalWorkDone(action.cookie, 0);
+        if (action.kind == Kind::kComplete && action.failure.ok()) ++completed;
       }
     }
   }
@@ -58,8 +59,8 @@ class MembershipTest : public testing::Test {
     return resident * 4096;
   }
 
-  // No operation here needs any.
-  class NoScratch final : public ScratchMemory {
+  // No operation here is large enough to need any.
+  class NoScratch final : public collective::ScratchMemory {
    public:
     std::byte* Take(std::uint64_t) override { return nullptr; }
     void Return(std::byte*) override {}
@@ -67,10 +68,10 @@ class MembershipTest : public testing::Test {
     std::uint64_t limit_bytes() const override { return 0; }
   };
 
-  NodeId self = NumberedNode(1);
-  NodeId remote = NumberedNode(2);
+  NodeId self = collective::NumberedNode(1);
+  NodeId remote = collective::NumberedNode(2);
   NoScratch scratch;
-  Collectives core{self, scratch};
+  collective::Collectives core{self, scratch};
   Membership membership{core};
   std::uint64_t completed = 0;
 };

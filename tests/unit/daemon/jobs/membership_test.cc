@@ -12,6 +12,10 @@
 namespace mlxcomm::jobs::membership_test {
 namespace {
 
+using collective::Call;
+using collective::Group;
+using collective::NumberedNode;
+using collective::Write;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -87,7 +91,7 @@ TEST_F(MembershipTest, KnowsOnWhichNodesGroupsHaveRanks) {
 
 // Why: one user could take all groups of a node by splitting, and other users' jobs would not form.
 TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {
-  Collectives other_core{self, scratch};
+  collective::Collectives other_core{self, scratch};
   Membership limited(other_core, /*groups_per_user_max=*/2);
   const auto form = [&](std::uint64_t group, const std::string& user, SessionId session) {
     return limited.AddWorld(group, {user, "job"}, {{self, "a", 100}}, {session}, {}, 0);
