@@ -8,7 +8,8 @@
 
 namespace mlxcomm::jobs {
 void FormingWorlds::Add(std::uint64_t group, const std::string& name,
-                        const std::vector<FormedMember>& members, std::uint64_t now_ns) {
+                        const std::vector<FormedMember>& members,
+                        absl::FunctionRef<bool(const NodeId&)> is_reachable, std::uint64_t now_ns) {
   World world;
   world.name = name;
   world.members = members;
@@ -21,7 +22,7 @@ void FormingWorlds::Add(std::uint64_t group, const std::string& name,
     if (node == self_ || is_known) continue;
     world.nodes.push_back(rank);
     if (world.coordinator() == self_) world.not_joined.push_back(rank);
-    if (!port_.IsReachable(node)) world.wayless.push_back(rank);
+    if (!is_reachable(node)) world.wayless.push_back(rank);
   }
   const auto [added, is_new] = worlds_.insert_or_assign(group, std::move(world));
   if (added->second.wayless.empty()) Advance(added);
@@ -35,7 +36,7 @@ void FormingWorlds::OnLeft(std::uint64_t group, std::uint32_t rank) {
       absl::StrCat("rank ", rank, " on node ", self_name_, " of group ", found->second.name,
                    " is lost: it gave up while the job was forming")};
   worlds_.erase(found);
-  port_.FailGroup(group, failure);
+  outbox_.emplace_back(GroupFailed{group, failure});
 }
 
 bool FormingWorlds::World::Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const {
@@ -81,7 +82,7 @@ void FormingWorlds::Advance(Worlds::iterator world) {
 void FormingWorlds::Finish(Worlds::iterator world) {
   const std::uint64_t group = world->first;
   worlds_.erase(world);
-  port_.OnWorldReady(group);
+  outbox_.emplace_back(WorldReady{group});
 }
 
 void FormingWorlds::SendStep(const NodeId& node, std::uint64_t group, bool ready) {
@@ -91,7 +92,7 @@ void FormingWorlds::SendStep(const NodeId& node, std::uint64_t group, bool ready
   } else {
     message.mutable_world_joined()->set_group(group);
   }
-  port_.SendToNode(node, message);
+  outbox_.emplace_back(SendTo{node, std::move(message)});
 }
 
 std::string FormingWorlds::Remove(std::uint64_t group) {
@@ -143,9 +144,11 @@ void FormingWorlds::OnTime(std::uint64_t now_ns) {
     const World& world = over.mapped();
     const FormedMember& late = world.members[world.first_late];
     if (late.deadline_ns <= now_ns) {
-      port_.OnLate(late.session, Unready(world, FailureCode::kDeadlineExceeded, late.timeout_ns));
+      outbox_.emplace_back(
+          RankLate{late.session, Unready(world, FailureCode::kDeadlineExceeded, late.timeout_ns)});
     } else {
-      port_.FailGroup(over.key(), Unready(world, FailureCode::kUnavailable, way_timeout_ns_));
+      outbox_.emplace_back(
+          GroupFailed{over.key(), Unready(world, FailureCode::kUnavailable, way_timeout_ns_)});
     }
   }
 }

@@ -14,23 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/rendezvous.h"
-#include "mlxcomm/v1/peer.pb.h"
+#include "absl/functional/function_ref.h"
+#include "daemon/jobs/outbox.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
 
 namespace mlxcomm::jobs {
-
-// None of these calls may call back, except that OnLate may remove the group.
-class FormingWorldsPort : public Peers {
- public:
-  // Fails it here and on the other nodes.
-  virtual void FailGroup(std::uint64_t group, const Failure& failure) = 0;
-  // Its local processes may begin.
-  virtual void OnWorldReady(std::uint64_t group) = 0;
-  // This process has waited until its deadline, and leaves the group.
-  virtual void OnLate(std::uint64_t session, const Failure& failure) = 0;
-};
 
 class FormingWorlds {
  public:
@@ -38,15 +27,16 @@ class FormingWorlds {
 
   // How long a route to a node is waited for.
   FormingWorlds(const NodeId& self, std::string self_name, std::uint64_t way_timeout_ns,
-                FormingWorldsPort& port)
+                Outbox& outbox)
       : self_(self),
         self_name_(std::move(self_name)),
         way_timeout_ns_(way_timeout_ns),
-        port_(port) {}
+        outbox_(outbox) {}
 
-  // The group has been made here. In order of rank.
+  // The group has been made here. `members` is in order of rank; `is_reachable` reports whether a route leads
+  // to a node.
   void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
-           std::uint64_t now_ns);
+           absl::FunctionRef<bool(const NodeId&)> is_reachable, std::uint64_t now_ns);
   // Call it when the world has failed or has no rank left here. Returns which nodes had not joined, as far
   // as this one knows.
   std::string Remove(std::uint64_t group);
@@ -89,7 +79,7 @@ class FormingWorlds {
   NodeId self_;
   std::string self_name_;
   std::uint64_t way_timeout_ns_;
-  FormingWorldsPort& port_;
+  Outbox& outbox_;
   Worlds worlds_;
 };
 

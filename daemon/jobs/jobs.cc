@@ -52,9 +52,9 @@ Jobs::Jobs(const JobsOptions& options, const link::NodeIdentity& self,
       membership_(collectives, options.groups_per_user_max),
       direct_groups_(collectives, membership_, recorder, port, now_ns, std::move(submit)),
       events_(port, recorder),
-      rendezvous_(self.id, self.name, self.incarnation, *this),
-      forming_worlds_(self.id, self.name, options.way_timeout_ns, *this),
-      shrink_(self.id, *this) {}
+      rendezvous_(self.id, self.name, self.incarnation, outbox_),
+      forming_worlds_(self.id, self.name, options.way_timeout_ns, outbox_),
+      shrink_(self.id, *this, outbox_) {}
 
 void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
@@ -102,6 +102,7 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
   claim.set_pid(asking.process.pid);
   claim.set_program(asking.program);
   claim.set_named_by(std::string(Utf8Prefix(request.named_by(), Rendezvous::kNamedByBytesMax)));
+  *claim.mutable_costs() = OwnCosts();
   rendezvous_.Attach(session, std::move(claim),
                      TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
 }
@@ -110,10 +111,11 @@ void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
   if (found->second.attach_call != call) return;  // It has been answered.
-  OnLate(session, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+  On(RankLate{session, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"}});
 }
 
-void Jobs::OnLate(SessionId session, const Failure& failure) {
+void Jobs::On(const RankLate& late) {
+  const SessionId session = late.session;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   // Taken out first: what follows may end the session itself.
@@ -121,15 +123,15 @@ void Jobs::OnLate(SessionId session, const Failure& failure) {
   rendezvous_.Leave(session);
   direct_groups_.CloseAllOf(session);
   // Its world may have formed before the ranks know of it: others would wait for it there.
-  const std::string why = "it gave up while the job was forming: " + failure.message;
+  const std::string why = "it gave up while the job was forming: " + late.failure.message;
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
-  if (attaching != nullptr) attaching->Fail(failure);
+  if (attaching != nullptr) attaching->Fail(late.failure);
 }
 
-void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
-  const auto found = sessions_.find(session);
+void Jobs::On(const AttachRefused& refused) {
+  const auto found = sessions_.find(refused.session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
-  std::exchange(found->second.attaching, nullptr)->Fail(failure);
+  std::exchange(found->second.attaching, nullptr)->Fail(refused.failure);
 }
 
 void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
@@ -205,7 +207,7 @@ void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {
   for (auto& [id, session] : sessions_) {
     if (session.attaching == nullptr) continue;
     rendezvous_.Leave(id);
-    OnAttachRefused(id, failure);
+    On(AttachRefused{id, failure});
   }
 }
 
@@ -229,12 +231,12 @@ void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply repl
     for (const std::uint64_t group : groups) {
       if (!session.shrinking.contains(group)) continue;
       shrink_.Withdraw(id, group);
-      OnShrinkRefused(id, group, failure);
+      On(ShrinkRefused{id, group, failure});
     }
   }
   for (const SessionId session : waiting) {
     rendezvous_.Leave(session);
-    OnAttachRefused(session, failure);
+    On(AttachRefused{session, failure});
   }
   if (waiting.empty() && reply.pids().empty()) {
     return answer.Fail(Invalid(absl::StrCat("job ", job.name, " has no rank on ", self_.name)));
@@ -263,8 +265,8 @@ void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& gro
   for (const std::uint64_t group : groups) {
     if (found != sessions_.end() && found->second.shrinking.contains(group)) {
       shrink_.Withdraw(session, group);
-      OnShrinkRefused(session, group,
-                      {FailureCode::kCancelled, kNoRank, "this process has left the group"});
+      On(ShrinkRefused{
+          session, group, {FailureCode::kCancelled, kNoRank, "this process has left the group"}});
     }
     const collective::Group* const left = collectives_.Find(group);
     if (left != nullptr && !left->failed()) {
@@ -352,8 +354,8 @@ void Jobs::CancelShrink(SessionId session, std::uint64_t call) {
     if (shrinking.call != call) continue;
     const std::uint64_t cancelled = group;
     shrink_.Withdraw(session, cancelled);
-    return OnShrinkRefused(session, cancelled,
-                           {FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+    return On(ShrinkRefused{
+        session, cancelled, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"}});
   }
 }
 
@@ -362,7 +364,7 @@ void Jobs::RefuseShrinking(const Failure& failure) {
     while (!session.shrinking.empty()) {
       const std::uint64_t group = session.shrinking.begin()->first;
       shrink_.Withdraw(id, group);
-      OnShrinkRefused(id, group, failure);
+      On(ShrinkRefused{id, group, failure});
     }
   }
 }
@@ -381,9 +383,9 @@ bool Jobs::Look(std::uint64_t group, GroupView& view) {
   return true;
 }
 
-bool Jobs::OnShrunk(std::uint64_t group, std::uint64_t new_group,
-                    const std::vector<std::uint32_t>& ranks,
-                    const std::vector<std::uint64_t>& sessions) {
+bool Jobs::MakeShrunk(std::uint64_t group, std::uint64_t new_group,
+                      const std::vector<std::uint32_t>& ranks,
+                      const std::vector<SessionId>& sessions) {
   if (!membership_.AddShrunk(new_group, group, ranks, sessions, now_ns_)) return false;
   const collective::Group& made = *collectives_.Find(new_group);
   spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
@@ -410,14 +412,16 @@ std::unique_ptr<GroupAnswer> Jobs::TakeShrinking(SessionId session, std::uint64_
   return waiting.empty() ? nullptr : std::move(waiting.mapped().answer);
 }
 
-void Jobs::OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) {
-  const std::uint32_t* const rank = membership_.RankOf(session, new_group);
+void Jobs::On(const ShrinkReady& ready) {
+  const std::uint32_t* const rank = membership_.RankOf(ready.session, ready.new_group);
   if (rank == nullptr) return;
-  if (const auto answer = TakeShrinking(session, group)) answer->Succeed(ReplyOf(new_group, *rank));
+  if (const auto answer = TakeShrinking(ready.session, ready.group))
+    answer->Succeed(ReplyOf(ready.new_group, *rank));
 }
 
-void Jobs::OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) {
-  if (const auto answer = TakeShrinking(session, group)) answer->Fail(failure);
+void Jobs::On(const ShrinkRefused& refused) {
+  if (const auto answer = TakeShrinking(refused.session, refused.group))
+    answer->Fail(refused.failure);
 }
 
 void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
@@ -425,7 +429,7 @@ void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
   if (found != nullptr) found->Fail(failure, {.group = group}, now_ns_);
 }
 
-v1::LinkCosts Jobs::OwnCosts() {
+v1::LinkCosts Jobs::OwnCosts() const {
   v1::NodeStatus links;
   port_.DescribeLinks(links);
   v1::LinkCosts costs = MeasureCosts(links);
@@ -448,8 +452,8 @@ std::vector<SessionId> Jobs::WaitingSessions(const std::vector<FormedMember>& me
   return sessions;
 }
 
-void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
-                         const std::vector<FormedMember>& members, const v1::LinkCosts& costs) {
+void Jobs::On(const WorldFormed& world) {
+  const auto& [job, group, members, costs] = world;
   std::vector<collective::Member> layout;
   Forming forming;
   forming.reply.set_group(group);
@@ -471,7 +475,7 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
                  absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
                               collective::kLocalRanksMax, " ranks a node)")};
     }
-    return RefuseWorld(group, members, failure);
+    return RefuseWorld(world, failure);
   }
   spdlog::info("user {}: job {} is formed: {} ranks, group {}",
                job.user.empty() ? "(shared)" : job.user, job.name, members.size(), group);
@@ -481,26 +485,27 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
     if (session != 0) forming.sessions.push_back(session);
   }
   forming_[group] = std::move(forming);
-  forming_worlds_.Add(group, job.name, members, now_ns_);
+  forming_worlds_.Add(
+      group, job.name, members, [this](const NodeId& node) { return IsReachable(node); }, now_ns_);
   RefuseFailedWorlds();
 }
 
 // This node cannot make the group: reports that to its own processes, and to the other nodes, for which the
 // group would never be ready.
-void Jobs::RefuseWorld(std::uint64_t group, const std::vector<FormedMember>& members,
-                       const Failure& failure) {
+void Jobs::RefuseWorld(const WorldFormed& world, const Failure& failure) {
   v1::PeerMessage message;
   const std::string why = absl::StrCat("node ", self_.name, ": ", failure.message);
-  collective::Write(group, {failure.code, failure.rank, why}, *message.mutable_failure_report());
+  collective::Write(world.group, {failure.code, failure.rank, why},
+                    *message.mutable_failure_report());
   std::vector<NodeId> nodes;
-  for (const FormedMember& member : members) {
+  for (const FormedMember& member : world.members) {
     // Sessions are numbered by each node.
     if (member.node == self_.id) {
       if (member.session != 0) rendezvous_.Leave(member.session);
-      OnAttachRefused(member.session, failure);
+      On(AttachRefused{member.session, failure});
     } else if (std::ranges::find(nodes, member.node) == nodes.end()) {
       nodes.push_back(member.node);
-      SendToNode(member.node, message);
+      outbox_.emplace_back(SendTo{member.node, message});
     }
   }
 }
@@ -518,12 +523,12 @@ void Jobs::AnswerForming(const Forming& forming, const Failure& failure) {
   }
 }
 
-void Jobs::OnWorldReady(std::uint64_t group) {
-  const auto found = forming_.find(group);
-  const collective::Group* const made = collectives_.Find(group);
+void Jobs::On(const WorldReady& ready) {
+  const auto found = forming_.find(ready.group);
+  const collective::Group* const made = collectives_.Find(ready.group);
   // Otherwise its processes are answered when failed groups are next looked at.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
-  rendezvous_.OnWorldReady(group);
+  rendezvous_.OnWorldReady(ready.group);
   AnswerForming(found->second, {});
   forming_.erase(found);
 }
@@ -551,8 +556,16 @@ void Jobs::SendToNode(const NodeId& node, const v1::PeerMessage& message) {
   action.message = std::make_shared<const v1::PeerMessage>(message);
 }
 
-void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
-  for (const auto& [id, node] : nodes_) SendToNode(id, message);
+void Jobs::On(const SendToAll& request) {
+  for (const auto& [id, node] : nodes_) SendToNode(id, request.message);
+}
+
+void Jobs::CarryOut() {
+  while (!outbox_.empty()) {
+    for (const Request& request : std::exchange(outbox_, {})) {
+      std::visit([this](const auto& one) { On(one); }, request);
+    }
+  }
 }
 
 void Jobs::OnNodeUp(const link::NodeIdentity& node) {
@@ -560,9 +573,16 @@ void Jobs::OnNodeUp(const link::NodeIdentity& node) {
   rendezvous_.TakeHeld();
   forming_worlds_.OnNodeUp(node.id);
   shrink_.OnNodeUp(node.id);
+  CarryOut();
 }
 
 bool Jobs::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
+  const bool fine = Deliver(node, message);
+  CarryOut();
+  return fine;
+}
+
+bool Jobs::Deliver(const NodeId& node, const v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kRankAnnounced:
       rendezvous_.OnRankAnnounced(node, message.rank_announced());

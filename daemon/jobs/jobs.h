@@ -38,7 +38,7 @@ struct Process {
 
 using Nodes = std::map<NodeId, link::NodeIdentity>;  // Those that can be reached.
 
-class Jobs final : private RendezvousPort, private FormingWorldsPort, private ShrinkPort {
+class Jobs final : private ShrinkGroups {
  public:
   // All outlive it. `now_ns` is the node's time. Messages to other nodes are appended to the core's actions,
   // so that they leave in the order of the events that caused them.
@@ -85,22 +85,31 @@ class Jobs final : private RendezvousPort, private FormingWorldsPort, private Sh
   // Of a group that has some here, too.
   bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
   // Called before the collective core is informed, and after.
-  void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
+  void BeforeNodeLost(const NodeId& node) {
+    rendezvous_.OnNodeLost(node);
+    CarryOut();
+  }
   void AfterNodeLost(const NodeId& node) {
     shrink_.OnNodeLost(node);
     rendezvous_.TakeHeld();
+    CarryOut();
   }
   // Another node says that the group has failed, which may not have been made here yet.
-  void BeforeFailureReport(std::uint64_t group) { rendezvous_.TakeHeld(group); }
+  void BeforeFailureReport(std::uint64_t group) {
+    rendezvous_.TakeHeld(group);
+    CarryOut();
+  }
 
   void OnTime();
   std::uint64_t NextDeadline() const;
+  // Carries out what the last calls have caused; messages are appended to the core's actions.
+  void CarryOut();
   // The end of a turn: reports groups that have failed, answers for worlds that failed before they were
   // ready, removes groups that all ranks have left, and releases memory that no operation names any more.
   void CleanUp();
 
   // The costs of this node's links, as reported to jobs that form now.
-  v1::LinkCosts OwnCosts() override;
+  v1::LinkCosts OwnCosts() const;
 
   Membership& membership() { return membership_; }
   const Membership& membership() const { return membership_; }
@@ -133,35 +142,35 @@ class Jobs final : private RendezvousPort, private FormingWorldsPort, private Sh
     std::vector<SessionId> sessions;
   };
 
-  // Peers, a base of all three ports.
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
-  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
-  // RendezvousPort
-  void SendToAllNodes(const v1::PeerMessage& message) override;
-  void OnWorldFormed(const JobId& job, std::uint64_t group,
-                     const std::vector<FormedMember>& members, const v1::LinkCosts& costs) override;
-  void OnAttachRefused(SessionId session, const Failure& failure) override;
-  // FormingWorldsPort, and FailGroup of ShrinkPort
-  void OnWorldReady(std::uint64_t group) override;
-  void OnLate(SessionId session, const Failure& failure) override;
-  void FailGroup(std::uint64_t group, const Failure& failure) override;
-  // ShrinkPort
-  bool Look(std::uint64_t group, GroupView& view) override;
-  std::uint64_t NewGroupId() override { return rendezvous_.NewGroupId(); }
-  bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
-                const std::vector<std::uint32_t>& ranks,
-                const std::vector<SessionId>& sessions) override;
-  void OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) override;
-  void OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) override;
-  void GiveUpPlace(SessionId session, std::uint64_t new_group) override {
-    membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
+  // The requests of the state machines.
+  void On(const SendTo& request) { SendToNode(request.node, request.message); }
+  void On(const SendToAll& request);
+  void On(const WorldFormed& world);
+  void On(const AttachRefused& refused);
+  void On(const WorldReady& ready);
+  void On(const RankLate& late);
+  void On(const GroupFailed& failed) { FailGroup(failed.group, failed.failure); }
+  void On(const ShrinkReady& ready);
+  void On(const ShrinkRefused& refused);
+  void On(const PlaceGivenUp& place) {
+    membership_.GiveUp(place.session, place.new_group, "it gave up waiting for this group",
+                       now_ns_);
   }
+  // ShrinkGroups
+  bool Look(std::uint64_t group, GroupView& view) override;
+  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
+  std::uint64_t NewGroupId() override { return rendezvous_.NewGroupId(); }
+  bool MakeShrunk(std::uint64_t group, std::uint64_t new_group,
+                  const std::vector<std::uint32_t>& ranks,
+                  const std::vector<SessionId>& sessions) override;
 
+  [[nodiscard]] bool Deliver(const NodeId& node, const v1::PeerMessage& message);
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message);
+  void FailGroup(std::uint64_t group, const Failure& failure);
   std::unique_ptr<GroupAnswer> TakeShrinking(SessionId session, std::uint64_t group);
   void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
   void OnGroupMade(std::uint64_t group);
-  void RefuseWorld(std::uint64_t group, const std::vector<FormedMember>& members,
-                   const Failure& failure);
+  void RefuseWorld(const WorldFormed& world, const Failure& failure);
   void RefuseFailedWorlds();
   void RemoveGroupsLeft();
   void AnswerForming(const Forming& forming, const Failure& failure);
@@ -179,6 +188,7 @@ class Jobs final : private RendezvousPort, private FormingWorldsPort, private Sh
   Membership membership_;
   DirectGroups direct_groups_;
   JobEvents events_;
+  Outbox outbox_;
   Rendezvous rendezvous_;
   FormingWorlds forming_worlds_;
   jobs::Shrink shrink_;

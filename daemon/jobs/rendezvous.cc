@@ -117,10 +117,13 @@ void Rendezvous::Attach(std::uint64_t session, v1::RankAnnounced claim, std::uin
   const JobId id = JobOf(claim);
   Failure failure = CheckClaim(id, claim.rank(), claim.size());
   if (failure.ok()) failure = Objection(claim, /*local=*/true);
-  if (!failure.ok()) return port_.OnAttachRefused(session, failure);
+  if (!failure.ok()) {
+    outbox_.emplace_back(AttachRefused{session, std::move(failure)});
+    return;
+  }
   Waiting& waiting = jobs_[id][{claim.rank(), self_}];
   claim.set_attempt(next_attempt_++);
-  *claim.mutable_costs() = BoundedCosts(port_.OwnCosts());
+  *claim.mutable_costs() = BoundedCosts(claim.costs());
   waiting.claim = std::move(claim);
   waiting.node = self_;
   waiting.session = session;
@@ -136,9 +139,9 @@ void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   v1::PeerMessage message;
   *message.mutable_rank_announced() = waiting.claim;
   if (only_to != nullptr) {
-    port_.SendToNode(*only_to, message);
+    outbox_.emplace_back(SendTo{*only_to, std::move(message)});
   } else {
-    port_.SendToAllNodes(message);
+    outbox_.emplace_back(SendToAll{std::move(message)});
   }
 }
 
@@ -199,7 +202,7 @@ void Rendezvous::Leave(std::uint64_t session) {
 }
 
 void Rendezvous::Withdraw(const JobId& id, std::uint64_t attempt) {
-  port_.SendToAllNodes(Withdrawal(id, attempt));
+  outbox_.emplace_back(SendToAll{Withdrawal(id, attempt)});
 }
 
 void Rendezvous::OnWorldReady(std::uint64_t group) {
@@ -258,7 +261,8 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
     refused.set_code(static_cast<std::uint32_t>(failure.code));
     refused.set_rank(failure.rank);
     refused.set_message(failure.message);
-    return port_.SendToNode(node, message);
+    outbox_.emplace_back(SendTo{node, std::move(message)});
+    return;
   }
   Forget(id, claim.rank(), node);  // What it says later holds.
   ++waiting_remotely_;
@@ -318,8 +322,8 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   jobs_.erase(found);
   ForgetLeft(id);
   *formed.mutable_costs() = costs;
-  port_.SendToAllNodes(message);
-  port_.OnWorldFormed(id, group, members, costs);
+  outbox_.emplace_back(SendToAll{std::move(message)});
+  outbox_.emplace_back(WorldFormed{id, group, std::move(members), costs});
 }
 
 // 0: none of those that wait here.
@@ -421,7 +425,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   }
   Settle(formed, members);
   if (any_local) {
-    port_.OnWorldFormed(id, formed.group(), members, BoundedCosts(formed.costs()));
+    outbox_.emplace_back(
+        WorldFormed{id, formed.group(), std::move(members), BoundedCosts(formed.costs())});
   }
 }
 
@@ -434,7 +439,7 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
     const auto is_it = [&node = node, &known = known](const v1::WorldMember& member) {
       return NodeOf(member) == node && MayBeOf(member.attempt(), known);
     };
-    if (std::ranges::none_of(formed.members(), is_it)) port_.SendToNode(node, message);
+    if (std::ranges::none_of(formed.members(), is_it)) outbox_.emplace_back(SendTo{node, message});
   }
 }
 

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/jobs/peers.h"
+#include "daemon/jobs/outbox.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
 #include "proto/types/job_id.h"
@@ -30,28 +30,7 @@
 
 namespace mlxcomm::jobs {
 
-struct FormedMember {
-  NodeId node;
-  std::string node_name;
-  std::uint64_t pid = 0;
-  std::uint64_t session = 0;                      // The local rank's; 0: it is remote or has gone.
-  std::uint64_t deadline_ns = ~std::uint64_t{0};  // Of a local rank: when it gives up,
-  std::uint64_t timeout_ns = 0;                   // after so long.
-};
-
 inline JobId JobOf(const v1::RankAnnounced& claim) { return {claim.user(), claim.job()}; }
-
-class RendezvousPort : public Peers {
- public:
-  virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
-  // In order of rank. At least one member is local.
-  virtual void OnWorldFormed(const JobId& job, std::uint64_t group,
-                             const std::vector<FormedMember>& members,
-                             const v1::LinkCosts& costs) = 0;
-  // What this node's links cost, as measured now.
-  virtual v1::LinkCosts OwnCosts() = 0;
-  virtual void OnAttachRefused(std::uint64_t session, const Failure& failure) = 0;
-};
 
 class Rendezvous {
  public:
@@ -77,15 +56,14 @@ class Rendezvous {
 
   // `incarnation` makes group ids unique among daemons, and attempts among those that this
   // node has had.
-  Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation,
-             RendezvousPort& port)
+  Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation, Outbox& outbox)
       : self_(self),
         self_name_(std::move(self_name)),
         incarnation_(incarnation),
-        port_(port),
+        outbox_(outbox),
         next_attempt_(NumbersOf(incarnation) + 1) {}
 
-  // `claim` without attempt and costs.
+  // `claim` without the attempt.
   void Attach(std::uint64_t session, v1::RankAnnounced claim, std::uint64_t timeout_ns,
               std::uint64_t now_ns);
   // The process withdrew, died, or its rank of a running job has gone.
@@ -151,7 +129,7 @@ class Rendezvous {
   Failure Objection(const v1::RankAnnounced& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure) {
     Leave(session);
-    port_.OnAttachRefused(session, failure);
+    outbox_.emplace_back(AttachRefused{session, failure});
   }
   void Announce(const Waiting& waiting, const NodeId* only_to);
   void Withdraw(const JobId& id, std::uint64_t attempt);
@@ -178,7 +156,7 @@ class Rendezvous {
   NodeId self_;
   std::string self_name_;
   std::uint64_t incarnation_;
-  RendezvousPort& port_;
+  Outbox& outbox_;
   Jobs jobs_;
   // Of these jobs: ranks that gave up or ended while others go on waiting.
   std::map<JobId, std::set<std::uint32_t>> left_;

@@ -18,11 +18,11 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
 Shrink::Round* Shrink::RoundOf(std::uint64_t group) {
   if (const auto found = rounds_.find(group); found != rounds_.end()) return &found->second;
   Round round;
-  if (!port_.Look(group, round.view)) return nullptr;
+  if (!groups_.Look(group, round.view)) return nullptr;
   round.words.assign(round.view.ranks.size(), Word::kNothing);
   for (std::size_t rank = 0; rank < round.words.size(); ++rank) {
     const NodeId& node = round.view.ranks[rank].node;
-    if (node != self_ && !port_.IsReachable(node)) round.words[rank] = Word::kGone;
+    if (node != self_ && !groups_.IsReachable(node)) round.words[rank] = Word::kGone;
   }
   v1::ShrinkState nothing;
   nothing.set_group(group);
@@ -32,7 +32,7 @@ Shrink::Round* Shrink::RoundOf(std::uint64_t group) {
 
 // Looks again at the group, and at what this node's own ranks say.
 bool Shrink::Refresh(std::uint64_t group, Round& round) const {
-  if (!port_.Look(group, round.view)) return false;
+  if (!groups_.Look(group, round.view)) return false;
   for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {
     const GroupView::Rank& seen = round.view.ranks[rank];
     if (seen.node != self_) continue;
@@ -57,7 +57,7 @@ v1::ShrinkState Shrink::StateOf(std::uint64_t group, const Round& round) const {
 void Shrink::SendState(const NodeId& node, const v1::ShrinkState& state) {
   v1::PeerMessage message;
   *message.mutable_shrink_state() = state;
-  port_.SendToNode(node, message);
+  outbox_.emplace_back(SendTo{node, message});
 }
 
 // Says what this node's ranks want, where that is news.
@@ -77,9 +77,8 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
                  std::uint64_t timeout_ns, std::uint64_t now_ns) {
   Round* const round = RoundOf(group);
   if (round == nullptr || !Refresh(group, *round) || !round->view.failed) {
-    return port_.OnShrinkRefused(
-        session, group,
-        Invalid("group: it has not failed; only a group that has failed can shrink"));
+    return Refuse(session, group,
+                  Invalid("group: it has not failed; only a group that has failed can shrink"));
   }
   round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns,
                          now_ns};
@@ -100,7 +99,7 @@ void Shrink::Withdraw(std::uint64_t session, std::uint64_t group) {
         forming.sessions, [&](const auto& entry) { return entry.second == session; });
     if (place == forming.sessions.end()) continue;
     forming.sessions.erase(place);
-    port_.GiveUpPlace(session, id);
+    outbox_.emplace_back(PlaceGivenUp{session, id});
   }
   std::erase_if(forming_, [](const auto& entry) {
     return entry.second.in_doubt && entry.second.sessions.empty();
@@ -242,15 +241,15 @@ void Shrink::Decide(std::uint64_t group) {
 }
 
 void Shrink::Form(std::uint64_t group, Round& round, const std::vector<std::uint32_t>& ranks) {
-  const std::uint64_t new_group = port_.NewGroupId();
+  const std::uint64_t new_group = groups_.NewGroupId();
   if (!BeginForming(group, new_group, self_, round, ranks)) {
     const Askers askers = std::exchange(round.askers, {});
     SendState(group, round);
     for (const auto& [rank, asker] : askers) {
-      port_.OnShrinkRefused(asker.session, group,
-                            {FailureCode::kResourceExhausted, kNoRank,
-                             "this node has too many groups: close those that are no longer "
-                             "used, then ask again"});
+      Refuse(asker.session, group,
+             {FailureCode::kResourceExhausted, kNoRank,
+              "this node has too many groups: close those that are no longer "
+              "used, then ask again"});
     }
     return;
   }
@@ -261,7 +260,7 @@ void Shrink::Form(std::uint64_t group, Round& round, const std::vector<std::uint
   for (const std::uint32_t rank : ranks) formed.add_ranks(rank);
   Forming& forming = forming_.at(new_group);
   forming.awaited = forming.nodes;
-  for (const NodeId& node : forming.nodes) port_.SendToNode(node, message);
+  for (const NodeId& node : forming.nodes) outbox_.emplace_back(SendTo{node, message});
   SendState(group, round);
   FinishIfJoined(new_group);
 }
@@ -286,7 +285,7 @@ bool Shrink::BeginForming(std::uint64_t group, std::uint64_t new_group, const No
     forming.askers.insert(*asker);
     forming.sessions[rank] = asker->second.session;
   }
-  if (forming_.contains(new_group) || !port_.OnShrunk(group, new_group, ranks, sessions)) {
+  if (forming_.contains(new_group) || !groups_.MakeShrunk(group, new_group, ranks, sessions)) {
     return false;
   }
   AbandonDoubtful(group);
@@ -300,7 +299,8 @@ void Shrink::AbandonDoubtful(std::uint64_t group) {
   std::erase_if(forming_, [&](const auto& entry) {
     const Forming& forming = entry.second;
     if (forming.group != group || !forming.in_doubt) return false;
-    for (const auto& [rank, session] : forming.sessions) port_.GiveUpPlace(session, entry.first);
+    for (const auto& [rank, session] : forming.sessions)
+      outbox_.emplace_back(PlaceGivenUp{session, entry.first});
     return true;
   });
 }
@@ -358,7 +358,7 @@ void Shrink::RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& form
     }
   }
   for (const auto& [rank, asker] : left_out) {
-    port_.OnShrinkRefused(
+    Refuse(
         asker.session, group,
         {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
          absl::StrCat(who, " have formed a new group of group ", round.view.name, " without rank ",
@@ -370,13 +370,13 @@ void Shrink::SendJoined(const NodeId& node, std::uint64_t new_group, const std::
   v1::PeerMessage message;
   message.mutable_shrink_joined()->set_new_group(new_group);
   message.mutable_shrink_joined()->set_refusal(refusal);
-  port_.SendToNode(node, message);
+  outbox_.emplace_back(SendTo{node, message});
 }
 
 void Shrink::SendReady(const NodeId& node, std::uint64_t new_group) {
   v1::PeerMessage message;
   message.mutable_shrink_ready()->set_new_group(new_group);
-  port_.SendToNode(node, message);
+  outbox_.emplace_back(SendTo{node, message});
 }
 
 void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
@@ -387,12 +387,12 @@ void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
     const std::vector<NodeId>& nodes = found->second.nodes;
     const auto at = std::ranges::find(nodes, node) - nodes.begin();
     const auto& [rank, description] = found->second.first_ranks[static_cast<std::size_t>(at)];
-    port_.FailGroup(
+    outbox_.emplace_back(GroupFailed{
         joined.new_group(),
         {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
          absl::StrCat(description, " of the failed group takes no part in the new one: ",
                       std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
-                      ". Shrink it again.")});
+                      ". Shrink it again.")}});
   }
   FinishIfJoined(joined.new_group());
 }
@@ -430,9 +430,9 @@ void Shrink::Settle(std::uint64_t new_group) {
     SendState(forming.group, round->second);
   }
   GroupView view;
-  if (port_.Look(new_group, view)) ready_[new_group] = {forming.group, forming.nodes};
+  if (groups_.Look(new_group, view)) ready_[new_group] = {forming.group, forming.nodes};
   for (const auto& [rank, asker] : forming.askers) {
-    port_.OnShrinkReady(asker.session, forming.group, new_group);
+    outbox_.emplace_back(ShrinkReady{asker.session, forming.group, new_group});
   }
 }
 
@@ -444,16 +444,15 @@ void Shrink::Doubt(std::uint64_t new_group, Forming& forming) {
     round->askers.merge(forming.askers);
   }
   for (const auto& [rank, asker] : forming.askers) {  // Nobody, as long as they hold places.
-    port_.OnShrinkRefused(
-        asker.session, forming.group,
-        {FailureCode::kRankLost, kNoRank, "the node that formed the new group is lost"});
+    Refuse(asker.session, forming.group,
+           {FailureCode::kRankLost, kNoRank, "the node that formed the new group is lost"});
   }
   forming.askers.clear();
   if (round == nullptr || !Refresh(forming.group, *round)) return;
   v1::ShrinkState state = StateOf(forming.group, *round);
   state.set_doubt(new_group);
   for (const NodeId& node : forming.nodes) {
-    if (node == forming.former || !port_.IsReachable(node)) continue;
+    if (node == forming.former || !groups_.IsReachable(node)) continue;
     forming.awaited.push_back(node);
     SendState(node, state);
   }
@@ -508,7 +507,7 @@ void Shrink::OnTime(std::uint64_t now_ns) {
   }
   for (const Late& one : late) {
     Withdraw(one.asker.session, one.group);
-    port_.OnShrinkRefused(one.asker.session, one.group, one.failure);
+    Refuse(one.asker.session, one.group, one.failure);
   }
 }
 

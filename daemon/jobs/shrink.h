@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/jobs/peers.h"
+#include "daemon/jobs/outbox.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
@@ -37,26 +37,22 @@ struct GroupView {
   std::vector<Rank> ranks;
 };
 
-class ShrinkPort : public Peers {
+// The node's groups. Shrink reads and makes them while it decides, so these are calls and not requests.
+class ShrinkGroups {
  public:
   // False: there is no such group here.
   virtual bool Look(std::uint64_t group, GroupView& view) = 0;
+  // True: its link is up, or waits for a rail to come back.
+  virtual bool IsReachable(const NodeId& node) const = 0;
   virtual std::uint64_t NewGroupId() = 0;
-  // Makes `new_group` of these ranks of `group`. `sessions` by new rank: who asked here;
-  // 0: elsewhere, or a local rank that asks no more. False: the id is taken, or there
-  // are too many groups.
-  [[nodiscard]] virtual bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
-                                      const std::vector<std::uint32_t>& ranks,
-                                      const std::vector<std::uint64_t>& sessions) = 0;
-  // Each call of Ask ends with one of these, unless it was withdrawn.
-  virtual void OnShrinkReady(std::uint64_t session, std::uint64_t group,
-                             std::uint64_t new_group) = 0;
-  virtual void OnShrinkRefused(std::uint64_t session, std::uint64_t group,
-                               const Failure& failure) = 0;
-  // The session will never use its place in the group that OnShrunk made.
-  virtual void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) = 0;
-  // A node could not make the group.
-  virtual void FailGroup(std::uint64_t new_group, const Failure& failure) = 0;
+  // Makes `new_group` of these ranks of `group`. `sessions` by new rank: the local session that asked; 0: the
+  // rank is remote, or no longer asks. False: the id is taken, or there are too many groups.
+  [[nodiscard]] virtual bool MakeShrunk(std::uint64_t group, std::uint64_t new_group,
+                                        const std::vector<std::uint32_t>& ranks,
+                                        const std::vector<std::uint64_t>& sessions) = 0;
+
+ protected:
+  ~ShrinkGroups() = default;
 };
 
 class Shrink {
@@ -64,7 +60,8 @@ class Shrink {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::size_t kRefusalBytesMax = 300;
 
-  Shrink(const NodeId& self, ShrinkPort& port) : self_(self), port_(port) {}
+  Shrink(const NodeId& self, ShrinkGroups& groups, Outbox& outbox)
+      : self_(self), groups_(groups), outbox_(outbox) {}
 
   // `rank` is the session's in the group, and does not wait yet; the caller has checked that.
   void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank, std::uint64_t timeout_ns,
@@ -140,6 +137,9 @@ class Shrink {
                             const Round& round) const;
   void RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& former);
   void SendJoined(const NodeId& node, std::uint64_t new_group, const std::string& refusal);
+  void Refuse(std::uint64_t session, std::uint64_t group, Failure failure) {
+    outbox_.emplace_back(ShrinkRefused{session, group, std::move(failure)});
+  }
   void SendReady(const NodeId& node, std::uint64_t new_group);
   void FinishIfJoined(std::uint64_t new_group);
   void Settle(std::uint64_t new_group);
@@ -151,7 +151,8 @@ class Shrink {
   Failure LateFailure(std::uint64_t group, const Asker& asker) const;
 
   NodeId self_;
-  ShrinkPort& port_;
+  ShrinkGroups& groups_;
+  Outbox& outbox_;
   std::map<std::uint64_t, Round> rounds_;     // By failed group.
   std::map<std::uint64_t, Forming> forming_;  // By new group.
   std::map<std::uint64_t, Ready> ready_;      // By new group.

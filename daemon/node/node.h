@@ -50,7 +50,7 @@ struct NodeMetrics {
   std::uint64_t violations = 0;
 };
 
-class Node final : private link::FabricListener, private jobs::Peers {
+class Node final : private link::FabricListener, private Peers {
  public:
   // All outlive it. `clock` tells the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
@@ -70,7 +70,10 @@ class Node final : private link::FabricListener, private jobs::Peers {
   // Following calls happen at this time, which never goes back.
   void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
   // Carries out the actions that the last events have caused, until none is left.
-  void CarryOut() { runner_.CarryOut(now_ns_); }
+  void CarryOut() {
+    jobs_.CarryOut();
+    runner_.CarryOut(now_ns_);
+  }
   // Does what is due by now, then gives back what groups and processes have left behind. False: nothing was
   // due.
   bool EndTurn();

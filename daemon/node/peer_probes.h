@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/peers.h"
 #include "daemon/link/fabric_listener.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/node_port.h"
+#include "daemon/node/peers.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/node_id.h"
 
@@ -34,7 +34,7 @@ class PeerProbes {
 
   using Clocks = NodePort::Clocks;
 
-  explicit PeerProbes(jobs::Peers& peers) : peers_(peers) {}
+  explicit PeerProbes(Peers& peers) : peers_(peers) {}
 
   // The answer copies `link`, which describes the route.
   void Ping(const link::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
@@ -67,7 +67,7 @@ class PeerProbes {
 
   static void Finish(Ask& ask, const std::string& why_not);
 
-  jobs::Peers& peers_;
+  Peers& peers_;
   std::map<std::uint64_t, Ask> asks_;
   std::uint64_t next_query_ = 1;
 };

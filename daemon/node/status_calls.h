@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/peers.h"
 #include "daemon/node/own_status.h"
+#include "daemon/node/peers.h"
 #include "daemon/node/status_parts.h"
 
 namespace mlxcomm::node {
@@ -58,7 +58,7 @@ class StatusCalls {
   // Writes the next slice; true: the part is whole.
   using Write = std::function<bool(OwnPart& part)>;
 
-  StatusCalls(jobs::Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
+  StatusCalls(Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
 
   void Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer, std::uint64_t now_ns);
   // One too many of a node is dropped: it gets no answer in time.
@@ -81,7 +81,7 @@ class StatusCalls {
   void AskOthers(Round round, std::uint64_t now_ns);
   Rounds::iterator Finish(Rounds::iterator round);
 
-  jobs::Peers& peers_;
+  Peers& peers_;
   const Write write_;
   std::optional<Round> next_;
   std::uint64_t due_ns_ = 0;  // next_'s.

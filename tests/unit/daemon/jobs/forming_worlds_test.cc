@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/daemon/jobs/carried_out.h"
+
 namespace mlxcomm::jobs::forming_worlds_test {
 namespace {
 
@@ -33,19 +35,20 @@ NodeId Id(int number) {
 // group is reported to all nodes with a route, and by each node that learns of it.
 class Cluster {
  public:
-  struct Node : FormingWorldsPort {
+  struct Node : AskedOfNobody {
+    using AskedOfNobody::On;
     Node(Cluster& cluster, int number)
         : owner(cluster),
           index(number),
-          worlds(Id(number), "node-" + std::to_string(number), 5 * kSecondNs, *this) {}
-    void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
+          machine(Id(number), "node-" + std::to_string(number), 5 * kSecondNs, outbox) {}
+    CarriedOut<Node, FormingWorlds> worlds() { return {*this, machine}; }
+    void On(const SendTo& request) { SendToNode(request.node, request.message); }
+    void SendToNode(const NodeId& to, const v1::PeerMessage& message) {
       const int other = to.bytes[0] - 1;
       if (owner.Linked(index, other)) owner.wires[{index, other}].push_back(message);
     }
-    bool IsReachable(const NodeId& to) const override {
-      return owner.Linked(index, to.bytes[0] - 1);
-    }
-    void FailGroup(std::uint64_t group, const Failure& cause) override {
+    void On(const GroupFailed& failed) { FailGroup(failed.group, failed.failure); }
+    void FailGroup(std::uint64_t group, const Failure& cause) {
       EXPECT_EQ(group, kGroup);
       if (!failure.ok()) return;
       failure = cause;
@@ -57,20 +60,21 @@ class Cluster {
       }
     }
     // Its group loses the rank.
-    void OnLate(std::uint64_t session, const Failure& cause) override {
-      EXPECT_EQ(session, SessionOf(index));
-      worlds.Remove(kGroup);
-      late = cause;
+    void On(const RankLate& one) {
+      EXPECT_EQ(one.session, SessionOf(index));
+      machine.Remove(kGroup);
+      late = one.failure;
       FailGroup(kGroup, {FailureCode::kRankLost, index, "it gave up"});
     }
-    void OnWorldReady(std::uint64_t group) override {
-      EXPECT_EQ(group, kGroup);
+    void On(const WorldReady& world) {
+      EXPECT_EQ(world.group, kGroup);
       ++begun;
       owner.CheckThatAllMayBegin();
     }
     Cluster& owner;
     int index;
-    FormingWorlds worlds;
+    Outbox outbox;
+    FormingWorlds machine;
     bool formed = false;
     Failure failure;
     Failure late;  // What its rank got, which gave up.
@@ -88,8 +92,8 @@ class Cluster {
   bool Linked(int a, int b) const { return links.contains(Cable(a, b)); }
   void Link(int a, int b) {
     if (!links.insert(Cable(a, b)).second) return;
-    nodes[static_cast<std::size_t>(a)]->worlds.OnNodeUp(Id(b));
-    nodes[static_cast<std::size_t>(b)]->worlds.OnNodeUp(Id(a));
+    nodes[static_cast<std::size_t>(a)]->worlds()->OnNodeUp(Id(b));
+    nodes[static_cast<std::size_t>(b)]->worlds()->OnNodeUp(Id(a));
   }
   void LinkAllBut(std::set<std::pair<int, int>> missing) {
     for (int a = 0; a < static_cast<int>(nodes.size()); ++a) {
@@ -115,17 +119,20 @@ class Cluster {
     own.session = SessionOf(node);
     own.timeout_ns = timeouts_ns.contains(node) ? timeouts_ns[node] : 300 * kSecondNs;
     own.deadline_ns = now_ns + own.timeout_ns;
-    at(node).worlds.Add(kGroup, "train", as_seen, now_ns);
+    const auto is_reachable = [this, node](const NodeId& to) {
+      return Linked(node, to.bytes[0] - 1);
+    };
+    at(node).worlds()->Add(kGroup, "train", as_seen, is_reachable, now_ns);
   }
   void Deliver(int from, int to) {
     std::deque<v1::PeerMessage>& wire = wires[{from, to}];
     const v1::PeerMessage message = wire.front();
     wire.pop_front();
     if (message.has_world_formed()) Make(to);
-    if (message.has_world_joined()) at(to).worlds.OnJoined(Id(from), kGroup);
-    if (message.has_world_ready()) at(to).worlds.OnReady(Id(from), kGroup);
+    if (message.has_world_joined()) at(to).worlds()->OnJoined(Id(from), kGroup);
+    if (message.has_world_ready()) at(to).worlds()->OnReady(Id(from), kGroup);
     if (message.has_failure_report() && at(to).formed) {
-      at(to).worlds.Remove(kGroup);
+      at(to).worlds()->Remove(kGroup);
       at(to).FailGroup(
           kGroup, {static_cast<FailureCode>(message.failure_report().code()), kNoRank, "reported"});
     }
@@ -145,7 +152,7 @@ class Cluster {
   void Wait(std::uint64_t ns) {
     now_ns += ns;
     for (const auto& node : nodes) {
-      if (node->worlds.NextDeadline() <= now_ns) node->worlds.OnTime(now_ns);
+      if (node->worlds()->NextDeadline() <= now_ns) node->worlds()->OnTime(now_ns);
     }
     Run();
   }
@@ -159,16 +166,16 @@ class Cluster {
     for (const auto& node : nodes) {
       EXPECT_EQ(node->begun, 1) << node->index;
       EXPECT_TRUE(node->failure.ok()) << node->failure.message;
-      EXPECT_EQ(node->worlds.world_count(), 0u);
-      EXPECT_EQ(node->worlds.NextDeadline(), FormingWorlds::kNever);
+      EXPECT_EQ(node->worlds()->world_count(), 0u);
+      EXPECT_EQ(node->worlds()->NextDeadline(), FormingWorlds::kNever);
     }
   }
   void ExpectAllFailed(FailureCode code) const {
     for (const auto& node : nodes) {
       EXPECT_EQ(node->begun, 0) << node->index;
       EXPECT_EQ(node->failure.code, code) << node->index;
-      EXPECT_EQ(node->worlds.world_count(), 0u);
-      EXPECT_EQ(node->worlds.NextDeadline(), FormingWorlds::kNever);
+      EXPECT_EQ(node->worlds()->world_count(), 0u);
+      EXPECT_EQ(node->worlds()->NextDeadline(), FormingWorlds::kNever);
     }
   }
 
@@ -207,7 +214,7 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   c.LinkAllBut({{1, 3}});
   c.Form();
   c.Run();
-  EXPECT_EQ(c.at(1).worlds.NextDeadline(), c.now_ns + 5 * kSecondNs);
+  EXPECT_EQ(c.at(1).worlds()->NextDeadline(), c.now_ns + 5 * kSecondNs);
   c.Wait(5 * kSecondNs - 1);
   EXPECT_TRUE(c.at(1).failure.ok());
   c.Wait(1);
@@ -235,7 +242,7 @@ TEST(FormingWorlds, RankThatLeavesMeanwhileFailsItAlsoWhereItsNodeHasNoWay) {
   c.LinkAllBut({{1, 2}});
   c.Form();
   c.Run();
-  c.at(1).worlds.OnLeft(kGroup, 1);
+  c.at(1).worlds()->OnLeft(kGroup, 1);
   c.Run();
   c.ExpectAllFailed(FailureCode::kRankLost);
   EXPECT_EQ(c.at(1).failure.rank, 1);
@@ -247,7 +254,7 @@ TEST(FormingWorlds, RankThatLeavesAfterTheBeginIsNoConcernOfIt) {
   c.LinkAllBut({});
   c.Form();
   c.Run();
-  c.at(1).worlds.OnLeft(kGroup, 1);
+  c.at(1).worlds()->OnLeft(kGroup, 1);
   c.Run();
   c.ExpectAllBegan();
 }
@@ -257,10 +264,10 @@ TEST(FormingWorlds, FailedOneIsForgottenAndLateWordsAreIgnored) {
   c.LinkAllBut({{1, 2}});
   c.Form();
   c.Run();
-  for (const auto& node : c.nodes) node->worlds.Remove(kGroup);
-  c.at(0).worlds.OnJoined(Id(1), kGroup);
-  c.at(0).worlds.OnJoined(Id(2), kGroup);
-  c.at(1).worlds.OnReady(Id(0), kGroup);
+  for (const auto& node : c.nodes) node->worlds()->Remove(kGroup);
+  c.at(0).worlds()->OnJoined(Id(1), kGroup);
+  c.at(0).worlds()->OnJoined(Id(2), kGroup);
+  c.at(1).worlds()->OnReady(Id(0), kGroup);
   c.Link(1, 2);
   c.Run();
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
@@ -275,7 +282,7 @@ TEST(FormingWorlds, NodeThatNeverJoinsFailsItAtTheFirstDeadlineOfARankAndIsNamed
   c.wires[{0, 2}].clear();
   c.Run();
   c.at(2).formed = true;  // It gets the group in another way, for what follows.
-  EXPECT_EQ(c.at(0).worlds.NextDeadline(), c.now_ns + 3 * kSecondNs);
+  EXPECT_EQ(c.at(0).worlds()->NextDeadline(), c.now_ns + 3 * kSecondNs);
   c.Wait(3 * kSecondNs - 1);
   EXPECT_TRUE(c.at(0).late.ok());
   c.Wait(1);
@@ -308,8 +315,8 @@ TEST(FormingWorlds, NodeOfRankZeroKnowsWhoWasMissingWhenAnotherRankGivesUp) {
   c.Form();
   c.wires[{0, 2}].clear();
   c.Run();
-  EXPECT_THAT(c.at(0).worlds.Remove(kGroup), HasSubstr("; still to join: node node-2 (rank 2)"));
-  EXPECT_EQ(c.at(1).worlds.Remove(kGroup), "");
+  EXPECT_THAT(c.at(0).worlds()->Remove(kGroup), HasSubstr("; still to join: node node-2 (rank 2)"));
+  EXPECT_EQ(c.at(1).worlds()->Remove(kGroup), "");
 }
 
 // Why: the wait for a way may be longer than a rank wants to wait.
@@ -328,14 +335,14 @@ TEST(FormingWorlds, NobodyJoinsForAnotherOrSaysReadyOutOfTurn) {
   c.LinkAllBut({{1, 2}});
   c.Form();
   c.Run();
-  c.at(0).worlds.OnJoined(Id(7), kGroup);
-  c.at(0).worlds.OnJoined(Id(1), kGroup);
-  c.at(0).worlds.OnJoined(Id(1), kGroup);
-  c.at(1).worlds.OnJoined(Id(2), kGroup);
-  c.at(0).worlds.OnReady(Id(0), kGroup);
-  c.at(1).worlds.OnReady(Id(0), kGroup);
-  c.at(1).worlds.OnReady(Id(2), kGroup);
-  c.at(1).worlds.OnReady(Id(0), kGroup + 1);
+  c.at(0).worlds()->OnJoined(Id(7), kGroup);
+  c.at(0).worlds()->OnJoined(Id(1), kGroup);
+  c.at(0).worlds()->OnJoined(Id(1), kGroup);
+  c.at(1).worlds()->OnJoined(Id(2), kGroup);
+  c.at(0).worlds()->OnReady(Id(0), kGroup);
+  c.at(1).worlds()->OnReady(Id(0), kGroup);
+  c.at(1).worlds()->OnReady(Id(2), kGroup);
+  c.at(1).worlds()->OnReady(Id(0), kGroup + 1);
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
@@ -361,7 +368,7 @@ TEST(FormingWorlds, AllBeginOrAllFailWhateverTheOrder) {
     const bool leaves = below(4) == 0;
     const bool stays_away = !later.empty() && below(3) == 0;
     c.Form();
-    if (leaves) c.at(0).worlds.OnLeft(kGroup, 0);
+    if (leaves) c.at(0).worlds()->OnLeft(kGroup, 0);
     for (auto loaded = c.Loaded(); !loaded.empty() || later.size() > (stays_away ? 1u : 0u);
          loaded = c.Loaded()) {
       if (!loaded.empty() && (later.empty() || below(3) != 0)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/jobs/rendezvous.h"
+#include "tests/unit/daemon/jobs/carried_out.h"
 
 namespace mlxcomm::jobs::rendezvous_test {
 
@@ -34,42 +35,38 @@ inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32
 
 class Cluster {
  public:
-  struct Node : RendezvousPort {
-    bool IsReachable(const NodeId&) const override { return true; }
+  struct Node : AskedOfNobody {
+    using AskedOfNobody::On;
     Node(Cluster& cluster, std::uint8_t number)
         : Node(cluster, number, std::uint64_t{number} << 40) {}
     Node(Cluster& cluster, std::uint8_t number, std::uint64_t incarnation)
         : owner(cluster),
           id(Id(number)),
           incarnation(incarnation),
-          rendezvous(id, "node-" + std::to_string(number), incarnation, *this) {}
+          machine(id, "node-" + std::to_string(number), incarnation, outbox) {}
+    CarriedOut<Node, Rendezvous> rendezvous() { return {*this, machine}; }
     void Meet(const Node& other) {
-      rendezvous.OnNodeUp(other.id, "node-" + std::to_string(other.id.bytes[0]), other.incarnation);
+      rendezvous()->OnNodeUp(other.id, "node-" + std::to_string(other.id.bytes[0]),
+                             other.incarnation);
     }
-    void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
-      owner.wire.push_back({id, to, message});
-    }
-    void SendToAllNodes(const v1::PeerMessage& message) override {
+    void On(const SendTo& request) { owner.wire.push_back({id, request.node, request.message}); }
+    void On(const SendToAll& request) {
       for (const auto& other : owner.nodes) {
-        if (other->id != id) SendToNode(other->id, message);
+        if (other->id != id) On(SendTo{other->id, request.message});
       }
     }
-    void OnWorldFormed(const JobId& job, std::uint64_t group,
-                       const std::vector<FormedMember>& members,
-                       const v1::LinkCosts& costs) override {
-      formed.push_back(group);
-      last_job = job;
-      last_costs = costs;
-      last = members;
+    void On(const WorldFormed& world) {
+      formed.push_back(world.group);
+      last_job = world.job;
+      last_costs = world.costs;
+      last = world.members;
     }
-    v1::LinkCosts OwnCosts() override { return own_costs; }
-    void OnAttachRefused(std::uint64_t session, const Failure& failure) override {
-      refused[session] = failure;
-    }
+    void On(const AttachRefused& one) { refused[one.session] = one.failure; }
     Cluster& owner;
     NodeId id;
     std::uint64_t incarnation;
-    Rendezvous rendezvous;
+    Outbox outbox;
+    Rendezvous machine;
     std::vector<std::uint64_t> formed;
     std::vector<FormedMember> last;
     JobId last_job;
@@ -99,17 +96,19 @@ class Cluster {
   void Step() {
     const Message message = wire.front();
     wire.pop_front();
-    Rendezvous& to = nodes[message.to.bytes[0] - 1u]->rendezvous;
+    const auto to = nodes[message.to.bytes[0] - 1u]->rendezvous();
     const v1::PeerMessage& body = message.body;
-    if (body.has_rank_announced()) to.OnRankAnnounced(message.from, body.rank_announced());
-    if (body.has_rank_withdrawn()) to.OnRankWithdrawn(message.from, body.rank_withdrawn());
-    if (body.has_world_formed()) to.OnWorldFormedElsewhere(message.from, body.world_formed());
-    if (body.has_world_refused()) to.OnWorldRefused(message.from, body.world_refused());
+    if (body.has_rank_announced()) to->OnRankAnnounced(message.from, body.rank_announced());
+    if (body.has_rank_withdrawn()) to->OnRankWithdrawn(message.from, body.rank_withdrawn());
+    if (body.has_world_formed()) to->OnWorldFormedElsewhere(message.from, body.world_formed());
+    if (body.has_world_refused()) to->OnWorldRefused(message.from, body.world_refused());
   }
   void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
               const std::string& job = "job", const std::string& user = "ann") {
-    nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
-        session, Claim({user, job}, rank, size, 1000 + session, ""), 1'000'000'000, 0);
+    Node& here = *nodes[static_cast<std::size_t>(node)];
+    v1::RankAnnounced claim = Claim({user, job}, rank, size, 1000 + session, "");
+    *claim.mutable_costs() = here.own_costs;
+    here.rendezvous()->Attach(session, std::move(claim), 1'000'000'000, 0);
   }
   std::deque<Message> wire;
   std::vector<std::unique_ptr<Node>> nodes;

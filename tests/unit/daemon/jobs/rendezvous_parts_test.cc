@@ -18,12 +18,12 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   const auto attach = [&](std::size_t node, std::uint64_t session, std::uint32_t rank,
                           const std::string& job, const std::string& named_by,
                           std::uint32_t size = 2, const std::string& user = "ann") {
-    cluster.nodes[node]->rendezvous.Attach(
+    cluster.nodes[node]->rendezvous()->Attach(
         session, Claim({user, job}, rank, size, 1000 + session, named_by), 1'000'000'000, 0);
     cluster.Run();
   };
   const auto other_half = [&](std::size_t node, std::uint64_t session) {
-    return cluster.nodes[node]->rendezvous.DescribeOtherHalf(session);
+    return cluster.nodes[node]->rendezvous()->DescribeOtherHalf(session);
   };
   attach(0, 1, 0, "mlx-1", "HOSTS=aa PORT=11");
   EXPECT_EQ(other_half(0, 1), "");
@@ -36,7 +36,7 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
             "job mlx-2 (rank 1) and job mlx-1 (rank 0) look like parts of one job of 2 ranks: PORT "
             "must be the "
             "same on all, and is not; MLXCOMM_JOB=NAME on all ranks settles it");
-  cluster.nodes[0]->rendezvous.OnTime(2'000'000'000);
+  cluster.nodes[0]->rendezvous()->OnTime(2'000'000'000);
   EXPECT_THAT(cluster.nodes[0]->refused[1].message,
               HasSubstr("rank 1 of 2 had not come: job mlx-1 (rank 0)"));
 
@@ -45,8 +45,8 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   EXPECT_NE(other_half(0, 2), "");
   attach(0, 3, 0, "mlx-3", "PORT=33");
   EXPECT_EQ(other_half(0, 2), "") << "two launches";
-  cluster.nodes[0]->rendezvous.Leave(3);
-  cluster.nodes[1]->rendezvous.Leave(1);
+  cluster.nodes[0]->rendezvous()->Leave(3);
+  cluster.nodes[1]->rendezvous()->Leave(1);
   cluster.Run();
   attach(1, 2, 1, "mlx-2", "PORT=22", 2, "bob");
   attach(1, 3, 1, "mlx-3", "PORT=22", 3);
@@ -58,8 +58,8 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
 // Of ann's job, as its own node's session `rank` + 1.
 void AttachNamed(Cluster& cluster, std::size_t node, std::uint32_t rank, std::uint32_t size,
                  const std::string& job, const std::string& named_by) {
-  cluster.nodes[node]->rendezvous.Attach(rank + 1, Claim({"ann", job}, rank, size, 1000, named_by),
-                                         1'000'000'000, 0);
+  cluster.nodes[node]->rendezvous()->Attach(
+      rank + 1, Claim({"ann", job}, rank, size, 1000, named_by), 1'000'000'000, 0);
   cluster.Run();
 }
 
@@ -77,8 +77,8 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
     for (const auto& node : cluster.nodes) {
       ASSERT_EQ(node->formed.size(), 1u) << first;
       EXPECT_EQ(node->last_job, (JobId{"ann", "ranks-10.0.0.1,1"}));
-      EXPECT_TRUE(node->rendezvous.AllWaiting().empty());
-      EXPECT_EQ(node->rendezvous.NextDeadline(), Rendezvous::kNever);
+      EXPECT_TRUE(node->rendezvous()->AllWaiting().empty());
+      EXPECT_EQ(node->rendezvous()->NextDeadline(), Rendezvous::kNever);
       EXPECT_TRUE(node->refused.empty());
     }
   }
@@ -90,7 +90,7 @@ TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
   AttachNamed(cluster, 1, 1, 2, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
   AttachNamed(cluster, 0, 0, 2, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
-  EXPECT_THAT(cluster.nodes[0]->rendezvous.DescribeOtherHalf(1),
+  EXPECT_THAT(cluster.nodes[0]->rendezvous()->DescribeOtherHalf(1),
               HasSubstr("ADDR must be the same"));
 }
 

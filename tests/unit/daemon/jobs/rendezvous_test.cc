@@ -57,7 +57,7 @@ TEST(RendezvousTest, WhoWaitsInVainHearsAsWhomItWaited) {
   cluster.Attach(0, 1, 0, 2, "train", "ann");
   cluster.Attach(1, 1, 1, 2, "train", "bob");
   cluster.Run();
-  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  cluster.nodes[0]->rendezvous()->OnTime(1'000'000'000);
   ASSERT_EQ(cluster.nodes[0]->refused.count(1), 1u);
   EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr("as user ann"));
   EXPECT_THAT(cluster.nodes[0]->refused[1].message, testing::Not(HasSubstr("bob")));
@@ -69,10 +69,10 @@ TEST(RendezvousTest, ARankThatWithdrawsTakesNoOtherUsersClaimWithIt) {
   cluster.Attach(1, 1, 1, 2, "train", "ann");
   cluster.Attach(1, 2, 1, 2, "train", "bob");
   cluster.Run();
-  ASSERT_EQ(cluster.nodes[0]->rendezvous.AllWaiting().size(), 2u);
-  cluster.nodes[1]->rendezvous.Leave(1);
+  ASSERT_EQ(cluster.nodes[0]->rendezvous()->AllWaiting().size(), 2u);
+  cluster.nodes[1]->rendezvous()->Leave(1);
   cluster.Run();
-  const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
+  const auto waiting = cluster.nodes[0]->rendezvous()->AllWaiting();
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting[0].claim.user(), "bob");
 }
@@ -83,10 +83,10 @@ TEST(RendezvousTest, RefusesAUserThatNoTerminalCouldShow) {
   announced.set_job("train");
   announced.set_user("ann\n");
   announced.set_size(2);
-  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
+  cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
   announced.set_user(std::string(201, 'a'));
-  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
-  EXPECT_TRUE(cluster.nodes[0]->rendezvous.AllWaiting().empty());
+  cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
+  EXPECT_TRUE(cluster.nodes[0]->rendezvous()->AllWaiting().empty());
 }
 
 TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
@@ -145,12 +145,12 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
   Cluster cluster(2);
   cluster.Attach(1, 5, 1, 2);
   cluster.Run();
-  cluster.nodes[1]->rendezvous.Leave(5);
+  cluster.nodes[1]->rendezvous()->Leave(5);
   cluster.Run();
-  EXPECT_TRUE(cluster.nodes[0]->rendezvous.AllWaiting().empty());
+  EXPECT_TRUE(cluster.nodes[0]->rendezvous()->AllWaiting().empty());
   cluster.Attach(1, 6, 1, 2);
   cluster.Run();
-  cluster.nodes[0]->rendezvous.OnNodeLost(Id(2));
+  cluster.nodes[0]->rendezvous()->OnNodeLost(Id(2));
   cluster.Attach(0, 1, 0, 2);
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
   // The node comes back and announces its waiting ranks again.
@@ -178,8 +178,8 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   ASSERT_EQ(cluster.nodes[0]->formed.size(), 1u);
   cluster.wire.push_back(late[0]);
   cluster.Run();
-  EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
-  for (int node : {0, 1}) cluster.nodes[static_cast<std::size_t>(node)]->rendezvous.Leave(1);
+  EXPECT_TRUE(cluster.nodes[2]->rendezvous()->AllWaiting().empty());
+  for (int node : {0, 1}) cluster.nodes[static_cast<std::size_t>(node)]->rendezvous()->Leave(1);
   cluster.Attach(2, 7, 1, 3);
   cluster.Attach(0, 8, 0, 3);
   cluster.Attach(1, 9, 2, 3);
@@ -194,16 +194,16 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
 TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
   for (const bool dies : {false, true}) {
     Cluster cluster(3);
-    Rendezvous& first = cluster.nodes[0]->rendezvous;
+    Cluster::Node& first = *cluster.nodes[0];
     v1::RankAnnounced claim;
     claim.set_job("job");
     claim.set_user("ann");
     claim.set_rank(1);
     claim.set_size(2);
     claim.set_attempt(9);
-    first.OnRankAnnounced(Id(2), claim);
+    first.rendezvous()->OnRankAnnounced(Id(2), claim);
     claim.set_attempt(11);
-    first.OnRankAnnounced(Id(3), claim);
+    first.rendezvous()->OnRankAnnounced(Id(3), claim);
     cluster.Attach(0, 1, 0, 2);
     EXPECT_TRUE(cluster.nodes[0]->formed.empty());  // It is not clear yet which is rank 1.
     v1::RankWithdrawn withdrawn;
@@ -211,9 +211,9 @@ TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
     withdrawn.set_user("ann");
     withdrawn.set_attempt(9);
     if (dies) {
-      first.OnNodeLost(Id(2));
+      first.rendezvous()->OnNodeLost(Id(2));
     } else {
-      first.OnRankWithdrawn(Id(2), withdrawn);
+      first.rendezvous()->OnRankWithdrawn(Id(2), withdrawn);
     }
     ASSERT_EQ(cluster.nodes[0]->formed.size(), 1u);
     EXPECT_EQ(cluster.nodes[0]->last[1].node, Id(3));
@@ -227,12 +227,12 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
   cluster.Run();
-  EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
+  EXPECT_EQ(cluster.nodes[2]->rendezvous()->AllWaiting().size(), 1u);
   cluster.Attach(0, 1, 0, 2);
   std::erase_if(cluster.wire, [](const auto& message) { return message.to == Id(3); });
   cluster.Run();
   ASSERT_EQ(cluster.nodes[1]->formed.size(), 1u);
-  EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
+  EXPECT_TRUE(cluster.nodes[2]->rendezvous()->AllWaiting().empty());
 }
 
 // Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
@@ -252,56 +252,56 @@ TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
     cluster.Run();
     ASSERT_EQ(cluster.nodes[1]->formed.size(), 1u);
     ASSERT_TRUE(cluster.nodes[2]->formed.empty());
-    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 2u);
-    if (is_ready) cluster.nodes[1]->rendezvous.OnWorldReady(cluster.nodes[1]->formed[0]);
-    cluster.nodes[1]->rendezvous.Leave(2);
+    EXPECT_EQ(cluster.nodes[2]->rendezvous()->AllWaiting().size(), 2u);
+    if (is_ready) cluster.nodes[1]->rendezvous()->OnWorldReady(cluster.nodes[1]->formed[0]);
+    cluster.nodes[1]->rendezvous()->Leave(2);
     EXPECT_EQ(cluster.wire.empty(), is_ready);
     cluster.Run();
-    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), is_ready ? 2u : 1u);
+    EXPECT_EQ(cluster.nodes[2]->rendezvous()->AllWaiting().size(), is_ready ? 2u : 1u);
   }
 }
 
 // Why: a faulty node must not take the room of all others.
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
-  Rendezvous& first = cluster.nodes[0]->rendezvous;
+  Cluster::Node& first = *cluster.nodes[0];
   v1::RankAnnounced announced;
   announced.set_user("ann");
   announced.set_size(2);
   for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
     announced.set_job("job " + std::to_string(i));
     announced.set_attempt(i + 1);
-    first.OnRankAnnounced(Id(2), announced);
+    first.rendezvous()->OnRankAnnounced(Id(2), announced);
   }
-  EXPECT_EQ(first.AllWaiting().size(), Rendezvous::kWaitingPerNodeMax);
+  EXPECT_EQ(first.rendezvous()->AllWaiting().size(), Rendezvous::kWaitingPerNodeMax);
   ASSERT_EQ(cluster.wire.size(), 1u);
   EXPECT_THAT(cluster.wire[0].body.world_refused().message(), HasSubstr("of that node"));
-  first.OnRankAnnounced(Id(3), announced);
-  EXPECT_EQ(first.AllWaiting().size(), Rendezvous::kWaitingPerNodeMax + 1);
-  first.OnNodeLost(Id(2));
-  first.OnRankAnnounced(Id(2), announced);
-  EXPECT_EQ(first.AllWaiting().size(), 2u);
+  first.rendezvous()->OnRankAnnounced(Id(3), announced);
+  EXPECT_EQ(first.rendezvous()->AllWaiting().size(), Rendezvous::kWaitingPerNodeMax + 1);
+  first.rendezvous()->OnNodeLost(Id(2));
+  first.rendezvous()->OnRankAnnounced(Id(2), announced);
+  EXPECT_EQ(first.rendezvous()->AllWaiting().size(), 2u);
 }
 
 TEST(RendezvousTest, ARankThatIsAnnouncedAgainCountsOnce) {
   Cluster cluster(3);
-  Rendezvous& first = cluster.nodes[0]->rendezvous;
+  Cluster::Node& first = *cluster.nodes[0];
   v1::RankAnnounced announced;
   announced.set_user("ann");
   announced.set_job("job");
   announced.set_size(2);
   for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
     announced.set_attempt(i + 1);
-    first.OnRankAnnounced(Id(2), announced);
+    first.rendezvous()->OnRankAnnounced(Id(2), announced);
   }
-  EXPECT_EQ(first.AllWaiting().size(), 1u);
+  EXPECT_EQ(first.rendezvous()->AllWaiting().size(), 1u);
   EXPECT_TRUE(cluster.wire.empty());
 }
 
 TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
   Cluster cluster(2);
   for (const std::string& name : {std::string("\033[2J"), std::string(), std::string(201, 'x')}) {
-    cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo(name));
+    cluster.nodes[1]->rendezvous()->OnWorldFormedElsewhere(Id(1), WorldOfTwo(name));
   }
   EXPECT_TRUE(cluster.nodes[1]->formed.empty());
 }
@@ -312,10 +312,10 @@ TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   Cluster cluster(2);
   cluster.Attach(1, 1, 1, 3);
   const std::uint64_t attempt = cluster.wire.front().body.rank_announced().attempt();
-  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", attempt));
+  cluster.nodes[1]->rendezvous()->OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", attempt));
   ASSERT_EQ(cluster.nodes[1]->last.size(), 2u);
   EXPECT_EQ(cluster.nodes[1]->last[1].session, 0u);
-  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  cluster.nodes[1]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_EQ(cluster.nodes[1]->refused[1].code, FailureCode::kDeadlineExceeded);
 }
 
@@ -325,7 +325,7 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
   cluster.Attach(0, 1, 0, 2);
   cluster.Run();
   cluster.Attach(1, 2, 1, 2);  // Its message is lost.
-  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  cluster.nodes[1]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
               testing::AllOf(HasSubstr("all 2 ranks are known"), HasSubstr("node-1"),
                              testing::Not(HasSubstr("had not come"))));
@@ -339,11 +339,11 @@ TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
   cluster.Attach(1, 2, 1, 4);
   cluster.Attach(1, 3, 2, 4);
   cluster.Run();
-  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  cluster.nodes[0]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr(" rank 3 of 4 had not come:"));
   cluster.Run();
-  cluster.nodes[1]->rendezvous.Leave(2);
-  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  cluster.nodes[1]->rendezvous()->Leave(2);
+  cluster.nodes[1]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[3].message,
               HasSubstr(" rank 3 of 4 had not come (ranks 0, 1 had, but gave up or ended):"));
 }
@@ -355,21 +355,21 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   cluster.wire.clear();
   cluster.Attach(0, 1, 0, 2);
   cluster.Run();
-  cluster.nodes[0]->rendezvous.Leave(1);
+  cluster.nodes[0]->rendezvous()->Leave(1);
   cluster.Run();
-  Rendezvous& other = cluster.nodes[1]->rendezvous;
-  other.OnTime(1'000'000'000);
+  Cluster::Node& other = *cluster.nodes[1];
+  other.rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
               HasSubstr(" rank 0 of 2 had come, but gave up or ended"));
   cluster.Attach(1, 3, 1, 2);
-  other.OnTime(1'000'000'000);
+  other.rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
 }
 
 // Why: a neighbour may announce and withdraw any number of ranks; what is kept of those that left is bounded.
 TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
   Cluster cluster(2);
-  Rendezvous& here = cluster.nodes[0]->rendezvous;
+  Cluster::Node& here = *cluster.nodes[0];
   const auto come = [&](const std::string& job, std::uint32_t rank, std::uint64_t attempt) {
     v1::RankAnnounced announced;
     announced.set_job(job);
@@ -377,14 +377,14 @@ TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
     announced.set_rank(rank);
     announced.set_size(Rendezvous::kSizeMax);
     announced.set_attempt(attempt);
-    here.OnRankAnnounced(Id(2), announced);
+    here.rendezvous()->OnRankAnnounced(Id(2), announced);
   };
   const auto go = [&](const std::string& job, std::uint64_t attempt) {
     v1::RankWithdrawn withdrawn;
     withdrawn.set_job(job);
     withdrawn.set_user("ann");
     withdrawn.set_attempt(attempt);
-    here.OnRankWithdrawn(Id(2), withdrawn);
+    here.rendezvous()->OnRankWithdrawn(Id(2), withdrawn);
   };
   for (int job = 0; job < 3; ++job) {
     const std::string name = "job-" + std::to_string(job);
@@ -394,9 +394,11 @@ TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
       come(name, rank, rank);
       go(name, rank);
     }
-    EXPECT_EQ(here.left_count(), job == 0 ? 0u : std::size_t{Rendezvous::kSizeMax} - 2) << name;
+    EXPECT_EQ(here.rendezvous()->left_count(),
+              job == 0 ? 0u : std::size_t{Rendezvous::kSizeMax} - 2)
+        << name;
   }
-  here.OnTime(1'000'000'000);
+  here.rendezvous()->OnTime(1'000'000'000);
   EXPECT_EQ(cluster.nodes[0]->refused.count(1), 1u);
 }
 
@@ -408,14 +410,14 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
   former.Meet(*cluster.nodes[1]);
-  former.rendezvous.Attach(1, Claim({"ann", "job"}, 0, 1, 1000, ""), 1'000'000'000, 0);
+  former.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 1, 1000, ""), 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
   cluster.Run();  // The world of one rank, which all learn.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
-  next.rendezvous.Attach(1, Claim({"ann", "job"}, 0, 2, 2000, ""), 1'000'000'000, 0);
+  next.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 2, 2000, ""), 1'000'000'000, 0);
   cluster.Run();
-  EXPECT_EQ(cluster.nodes[1]->rendezvous.AllWaiting().size(), 1u);
+  EXPECT_EQ(cluster.nodes[1]->rendezvous()->AllWaiting().size(), 1u);
 }
 
 // Why: the third node loses its power and comes back. The first one has noticed and forms a job with it; the
@@ -428,7 +430,7 @@ class RestartTest : public testing::Test {
     for (const std::size_t other : {std::size_t{0}, std::size_t{1}}) {
       cluster.nodes[2]->Meet(*cluster.nodes[other]);
     }
-    cluster.nodes[0]->rendezvous.OnNodeLost(Id(3));
+    cluster.nodes[0]->rendezvous()->OnNodeLost(Id(3));
     cluster.nodes[0]->Meet(*cluster.nodes[2]);
     for (std::uint32_t rank = 0; rank < 3; ++rank)
       cluster.Attach(static_cast<int>(rank), 1, rank, 3);
@@ -442,18 +444,18 @@ TEST_F(RestartTest, AWorldWaitsUntilTheLossOfTheFormerDaemonIsNoticed) {
   EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
   EXPECT_TRUE(unaware.formed.empty());
-  unaware.rendezvous.TakeHeld();  // Another node has come or gone.
+  unaware.rendezvous()->TakeHeld();  // Another node has come or gone.
   EXPECT_TRUE(unaware.formed.empty());
-  unaware.rendezvous.OnNodeLost(Id(3));
-  unaware.rendezvous.TakeHeld();
+  unaware.rendezvous()->OnNodeLost(Id(3));
+  unaware.rendezvous()->TakeHeld();
   EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
   EXPECT_EQ(unaware.last[1].session, 1u);
 }
 
 TEST_F(RestartTest, AWorldThatHasFailedElsewhereIsMadeToFailHere) {
-  unaware.rendezvous.TakeHeld(cluster.nodes[0]->formed.front() + 1);
+  unaware.rendezvous()->TakeHeld(cluster.nodes[0]->formed.front() + 1);
   EXPECT_TRUE(unaware.formed.empty()) << "another group";
-  unaware.rendezvous.TakeHeld(cluster.nodes[0]->formed.front());
+  unaware.rendezvous()->TakeHeld(cluster.nodes[0]->formed.front());
   EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
 }
 
@@ -468,14 +470,14 @@ TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSe
   cluster.nodes[2] = std::make_unique<Cluster::Node>(cluster, 3, std::uint64_t{77} << 40);
   Cluster::Node& next = *cluster.nodes[2];
   next.Meet(*cluster.nodes[1]);
-  cluster.nodes[1]->rendezvous.OnNodeLost(Id(3));
+  cluster.nodes[1]->rendezvous()->OnNodeLost(Id(3));
   cluster.nodes[1]->Meet(next);
   cluster.Run();
-  EXPECT_EQ(next.rendezvous.AllWaiting().size(), 1u);
-  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), worlds.back().body.world_formed());
-  cluster.nodes[1]->rendezvous.TakeHeld(cluster.nodes[0]->formed.front());  // It has failed.
+  EXPECT_EQ(next.rendezvous()->AllWaiting().size(), 1u);
+  cluster.nodes[1]->rendezvous()->OnWorldFormedElsewhere(Id(1), worlds.back().body.world_formed());
+  cluster.nodes[1]->rendezvous()->TakeHeld(cluster.nodes[0]->formed.front());  // It has failed.
   cluster.Run();
-  EXPECT_TRUE(next.rendezvous.AllWaiting().empty());
+  EXPECT_TRUE(next.rendezvous()->AllWaiting().empty());
 }
 
 // Why: nobody tells a node outside a world that it has failed. Held there, the world's ranks would be shown
@@ -485,21 +487,21 @@ TEST(RendezvousTest, ANodeOutsideAWorldTakesItAtOnceWhicheverDaemonItNames) {
   Cluster::Node& outside = *cluster.nodes[2];
   cluster.Attach(0, 1, 0, 2);
   cluster.Run();
-  EXPECT_EQ(outside.rendezvous.AllWaiting().size(), 1u);
-  outside.rendezvous.OnNodeLost(Id(2));
-  outside.rendezvous.OnNodeUp(Id(2), "node-2", std::uint64_t{77} << 40);
+  EXPECT_EQ(outside.rendezvous()->AllWaiting().size(), 1u);
+  outside.rendezvous()->OnNodeLost(Id(2));
+  outside.rendezvous()->OnNodeUp(Id(2), "node-2", std::uint64_t{77} << 40);
   cluster.Attach(1, 1, 1, 2);
   cluster.Run();
   EXPECT_TRUE(outside.formed.empty());
-  EXPECT_TRUE(outside.rendezvous.AllWaiting().empty());
+  EXPECT_TRUE(outside.rendezvous()->AllWaiting().empty());
 }
 
 TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
-  unaware.rendezvous.OnNodeLost(Id(1));
-  unaware.rendezvous.OnNodeLost(Id(3));
-  unaware.rendezvous.TakeHeld();
+  unaware.rendezvous()->OnNodeLost(Id(1));
+  unaware.rendezvous()->OnNodeLost(Id(3));
+  unaware.rendezvous()->TakeHeld();
   EXPECT_TRUE(unaware.formed.empty());
-  EXPECT_EQ(unaware.rendezvous.AllWaiting().size(), 1u) << "its own rank waits for another";
+  EXPECT_EQ(unaware.rendezvous()->AllWaiting().size(), 1u) << "its own rank waits for another";
 }
 
 // Why: the same two routes. A rank that withdraws and comes again has a new attempt, which the
@@ -508,22 +510,22 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
   cluster.Run();
-  cluster.nodes[2]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", 77));
-  EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
+  cluster.nodes[2]->rendezvous()->OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", 77));
+  EXPECT_EQ(cluster.nodes[2]->rendezvous()->AllWaiting().size(), 1u);
 }
 
 // Why: a node with the key may come and go under any number of names.
 TEST(RendezvousTest, ForgetsTheNameOfANodeThatIsLost) {
   Cluster cluster(2);
-  EXPECT_EQ(cluster.nodes[0]->rendezvous.NodeName(Id(2)), "node-2");
-  cluster.nodes[0]->rendezvous.OnNodeLost(Id(2));
-  EXPECT_EQ(cluster.nodes[0]->rendezvous.NodeName(Id(2)), Id(2).ToString());
+  EXPECT_EQ(cluster.nodes[0]->rendezvous()->NodeName(Id(2)), "node-2");
+  cluster.nodes[0]->rendezvous()->OnNodeLost(Id(2));
+  EXPECT_EQ(cluster.nodes[0]->rendezvous()->NodeName(Id(2)), Id(2).ToString());
 }
 
 TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
-  cluster.nodes[0]->rendezvous.OnWorldFormedElsewhere(Id(2), WorldOfTwo("job"));
+  cluster.nodes[0]->rendezvous()->OnWorldFormedElsewhere(Id(2), WorldOfTwo("job"));
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
@@ -538,8 +540,8 @@ TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   announced.set_user("ann");
   announced.set_size(2);
   announced.set_program(long_name);
-  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
-  const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
+  cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
+  const auto waiting = cluster.nodes[0]->rendezvous()->AllWaiting();
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting[0].claim.program(), long_name.substr(0, 198));
 }

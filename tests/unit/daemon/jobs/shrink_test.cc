@@ -14,6 +14,8 @@
 #include <set>
 #include <vector>
 
+#include "tests/unit/daemon/jobs/carried_out.h"
+
 namespace mlxcomm::jobs::shrink_test {
 namespace {
 
@@ -38,15 +40,17 @@ class Cluster {
     bool failed = false;
     std::set<std::uint32_t> gone;  // Local ones.
   };
-  struct Node : ShrinkPort {
+  struct Node : ShrinkGroups, AskedOfNobody {
+    using AskedOfNobody::On;
     Node(Cluster& cluster, int number)
         : owner(cluster),
           index(number),
           id(Id(static_cast<std::uint8_t>(number + 1))),
-          shrink(id, *this) {}
-    void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
-      const int other = to.bytes[0] - 1;
-      if (owner.Linked(index, other)) owner.wires[{index, other}].push_back(message);
+          machine(id, *this, outbox) {}
+    CarriedOut<Node, Shrink> shrink() { return {*this, machine}; }
+    void On(const SendTo& request) {
+      const int other = request.node.bytes[0] - 1;
+      if (owner.Linked(index, other)) owner.wires[{index, other}].push_back(request.message);
     }
     bool IsReachable(const NodeId& to) const override {
       return owner.Linked(index, to.bytes[0] - 1);
@@ -68,8 +72,8 @@ class Cluster {
     std::uint64_t NewGroupId() override {
       return static_cast<std::uint64_t>(index + 1) * 1000 + ++ids;
     }
-    bool OnShrunk(std::uint64_t group, std::uint64_t new_group, const Ranks& ranks,
-                  const std::vector<std::uint64_t>& sessions) override {
+    bool MakeShrunk(std::uint64_t group, std::uint64_t new_group, const Ranks& ranks,
+                    const std::vector<std::uint64_t>& sessions) override {
       if (groups.contains(new_group) || refuses) return false;
       Group made;
       for (std::uint32_t i = 0; i < ranks.size(); ++i) {
@@ -87,24 +91,21 @@ class Cluster {
       groups[new_group] = made;
       return true;
     }
-    void OnShrinkReady(std::uint64_t session, std::uint64_t, std::uint64_t new_group) override {
-      ready[session].push_back(new_group);
+    void On(const ShrinkReady& one) { ready[one.session].push_back(one.new_group); }
+    void On(const ShrinkRefused& one) { refused[one.session] = one.failure; }
+    void On(const PlaceGivenUp& place) {
+      owner.Leave(*this, place.new_group, static_cast<std::uint32_t>(place.session - 1));
+      groups[place.new_group].failed = true;
     }
-    void OnShrinkRefused(std::uint64_t session, std::uint64_t, const Failure& failure) override {
-      refused[session] = failure;
-    }
-    void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) override {
-      owner.Leave(*this, new_group, static_cast<std::uint32_t>(session - 1));
-      groups[new_group].failed = true;
-    }
-    void FailGroup(std::uint64_t new_group, const Failure& failure) override {
-      groups[new_group].failed = true;
-      why = failure;
+    void On(const GroupFailed& failed) {
+      groups[failed.group].failed = true;
+      why = failed.failure;
     }
     Cluster& owner;
     int index;
     NodeId id;
-    Shrink shrink;
+    Outbox outbox;
+    Shrink machine;
     std::map<std::uint64_t, Group> groups;
     std::map<std::uint64_t, std::vector<std::uint64_t>> ready;
     std::map<std::uint64_t, Failure> refused;
@@ -142,17 +143,17 @@ class Cluster {
   }
   void Ask(std::uint32_t rank, std::uint64_t group = kWorld, std::uint64_t timeout = 1000) {
     Node& node = Of(rank);
-    node.shrink.Ask(rank + 1, group, RankIn(node.groups[group], rank), timeout, now);
+    node.shrink()->Ask(rank + 1, group, RankIn(node.groups[group], rank), timeout, now);
   }
   // The rank's process ends: it is gone from all groups.
   void Kill(std::uint32_t rank) {
     Node& node = Of(rank);
     for (auto& [id, group] : node.groups) {
       if (RankIn(group, rank) == group.world_ranks.size()) continue;
-      node.shrink.Withdraw(rank + 1, id);
+      node.shrink()->Withdraw(rank + 1, id);
       Leave(node, id, rank);
       FailEverywhere(id);
-      node.shrink.OnChanged(id);
+      node.shrink()->OnChanged(id);
     }
   }
   void FailEverywhere(std::uint64_t group) {
@@ -179,7 +180,7 @@ class Cluster {
   void NoticeLoss(Node& node, int lost) {
     wires[{lost, node.index}].clear();
     for (auto& [id, group] : node.groups) FailIfOn(group, lost);
-    node.shrink.OnNodeLost(Id(static_cast<std::uint8_t>(lost + 1)));
+    node.shrink()->OnNodeLost(Id(static_cast<std::uint8_t>(lost + 1)));
   }
   void FailIfOn(Group& group, int lost) const {
     for (const std::uint32_t rank : group.world_ranks) {
@@ -191,13 +192,13 @@ class Cluster {
     if (wire.empty()) return false;
     const v1::PeerMessage message = wire.front();
     wire.pop_front();
-    Shrink& shrink = nodes[static_cast<std::size_t>(to)]->shrink;
+    const auto shrink = nodes[static_cast<std::size_t>(to)]->shrink();
     const NodeId& sender = nodes[static_cast<std::size_t>(from)]->id;
     bool fine = true;
-    if (message.has_shrink_state()) fine = shrink.OnState(sender, message.shrink_state());
-    if (message.has_shrink_formed()) fine = shrink.OnFormed(sender, message.shrink_formed());
-    if (message.has_shrink_joined()) shrink.OnJoined(sender, message.shrink_joined());
-    if (message.has_shrink_ready()) shrink.OnReady(sender, message.shrink_ready());
+    if (message.has_shrink_state()) fine = shrink->OnState(sender, message.shrink_state());
+    if (message.has_shrink_formed()) fine = shrink->OnFormed(sender, message.shrink_formed());
+    if (message.has_shrink_joined()) shrink->OnJoined(sender, message.shrink_joined());
+    if (message.has_shrink_ready()) shrink->OnReady(sender, message.shrink_ready());
     if (!fine) ++violations;
     return true;
   }
@@ -256,7 +257,7 @@ TEST(ShrinkTest, WorksOnOneNodeAndWithSeveralRanksANode) {
 TEST(ShrinkTest, TakesRanksOfANodeThatKnowsNoSuchGroupForGone) {
   Cluster cluster(2, 1);
   cluster.nodes[1]->groups.clear();
-  cluster.nodes[1]->shrink.OnGroupRemoved(Cluster::kWorld);
+  cluster.nodes[1]->shrink()->OnGroupRemoved(Cluster::kWorld);
   cluster.Ask(0);
   cluster.Run();
   EXPECT_THAT(cluster.GroupOf(0), ElementsAre(0));
@@ -267,10 +268,10 @@ TEST(ShrinkTest, DeadlineNamesWhoHasNotAskedAndLeavesTheOthersAsking) {
   cluster.Ask(0, Cluster::kWorld, 500);
   cluster.Ask(2, Cluster::kWorld, 900);
   cluster.Run();
-  cluster.nodes[0]->shrink.OnTime(499);
+  cluster.nodes[0]->shrink()->OnTime(499);
   EXPECT_TRUE(cluster.nodes[0]->refused.empty());
-  EXPECT_EQ(cluster.nodes[0]->shrink.NextDeadline(), 500u);
-  cluster.nodes[0]->shrink.OnTime(500);
+  EXPECT_EQ(cluster.nodes[0]->shrink()->NextDeadline(), 500u);
+  cluster.nodes[0]->shrink()->OnTime(500);
   const Failure& failure = cluster.nodes[0]->refused.at(1);
   EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(failure.rank, 1);
@@ -306,9 +307,9 @@ TEST(ShrinkTest, TwoShrinksOneAfterTheOther) {
   for (const auto& node : cluster.nodes) {
     for (const std::uint64_t group : {first, Cluster::kWorld, cluster.LastOf(1)}) {
       node->groups.erase(group);
-      node->shrink.OnGroupRemoved(group);
+      node->shrink()->OnGroupRemoved(group);
     }
-    EXPECT_EQ(node->shrink.entry_count(), 0u);  // Nothing is kept.
+    EXPECT_EQ(node->shrink()->entry_count(), 0u);  // Nothing is kept.
   }
 }
 
@@ -334,7 +335,7 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   }
   // It has closed the failed group meanwhile, too.
   cluster.Leave(*cluster.nodes[1], Cluster::kWorld, 1);
-  cluster.nodes[1]->shrink.OnChanged(Cluster::kWorld);
+  cluster.nodes[1]->shrink()->OnChanged(Cluster::kWorld);
   cluster.KillNode(0);
   EXPECT_TRUE(cluster.GroupOf(2).empty());
   cluster.ReportLoss(0);
@@ -431,32 +432,32 @@ TEST(ShrinkTest, ANodeThatCannotTakePartFailsTheNewGroup) {
 // Why: other daemons are not trusted.
 TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   Cluster cluster(3, 1);
-  Shrink& shrink = cluster.nodes[0]->shrink;
+  Cluster::Node& node = *cluster.nodes[0];
   cluster.Ask(0);
   v1::ShrinkState state;
   state.set_group(Cluster::kWorld);
   state.add_asked(2);
   state.add_asked(77);
-  EXPECT_FALSE(shrink.OnState(Id(2), state));
-  EXPECT_FALSE(shrink.OnState(Id(9), state));  // No node of the group.
+  EXPECT_FALSE(node.shrink()->OnState(Id(2), state));
+  EXPECT_FALSE(node.shrink()->OnState(Id(9), state));  // No node of the group.
   state.clear_asked();
   state.add_gone(1);
-  EXPECT_TRUE(shrink.OnState(Id(2), state));
+  EXPECT_TRUE(node.shrink()->OnState(Id(2), state));
   EXPECT_TRUE(cluster.GroupOf(0).empty());  // Rank 2 has not asked.
   v1::ShrinkFormed formed;
   formed.set_group(Cluster::kWorld);
   formed.set_new_group(5);
-  EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Not a node.
+  EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Not a node.
   formed.add_ranks(0);
   formed.add_ranks(2);
-  EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Not its to form.
+  EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Not its to form.
   formed.clear_ranks();
   formed.add_ranks(2);
   formed.add_ranks(2);
-  EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Twice.
+  EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Twice.
   formed.clear_ranks();
   formed.add_ranks(2);
-  EXPECT_TRUE(shrink.OnFormed(Id(3), formed));  // No rank of it is here: only refused.
+  EXPECT_TRUE(node.shrink()->OnFormed(Id(3), formed));  // No rank of it is here: only refused.
   EXPECT_FALSE(cluster.nodes[0]->groups.contains(5));
 }
 

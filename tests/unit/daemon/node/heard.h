@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/jobs/peers.h"
 #include "daemon/node/answer.h"
+#include "daemon/node/peers.h"
 
 namespace mlxcomm::node {
 
@@ -37,7 +37,7 @@ class KeptAnswer final : public Answer<Reply> {
   Heard<Reply>& heard_;
 };
 
-struct Wire : jobs::Peers {
+struct Wire : Peers {
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
     sent.emplace_back(node, message);
   }
