@@ -20,17 +20,17 @@ namespace mlxcomm::discovery {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
-// After the first, the pauses before the following ones, then kHelloIntervalNs.
+// The pauses after the first hellos, then kHelloIntervalNs.
 constexpr std::array<std::uint64_t, 5> kFirstPausesNs = {50 * kMs, 100 * kMs, 200 * kMs, 400 * kMs,
                                                          750 * kMs};
-// Neighbours heard recently are reported in one hello, and hellos keep a distance.
-constexpr std::uint64_t kGatherNs = 5 * kMs;
-constexpr std::uint64_t kDistanceNs = 20 * kMs;
+constexpr std::uint64_t kGatherNs =
+    5 * kMs;  // Neighbours heard within it are repeated in one hello.
+constexpr std::uint64_t kDistanceNs = 20 * kMs;  // Between two hellos.
 constexpr std::size_t kToRepeatMax = 64;
 constexpr std::uint64_t kNonceNs = 60'000 * kMs;
 constexpr std::uint64_t kWindow = 64;
 
-// The entry by which the sender says that it has heard this node, and may ask for the same back.
+// The entry with which the sender reports that it has heard this node; nullptr: none.
 const wire::HeardNode* EntryOf(const NodeId& node, const wire::DiscoveryHello& hello) {
   for (std::uint32_t i = 0; i < hello.heard_count; ++i) {
     if (hello.heard[i].node_id == node.bytes) return &hello.heard[i];
@@ -50,7 +50,7 @@ std::string AddressText(const wire::AddressBytes& address, const std::string& in
 Discovery::Discovery(DiscoveryOptions options, DiscoveryPort& port)
     : options_(std::move(options)), port_(port) {
   SetKeys(options_.keys);
-  options_.keys.clear();  // The seals have what they need.
+  options_.keys.clear();  // The seals have them.
 }
 
 void Discovery::SetKeys(const std::vector<DerivedKey>& keys) {
@@ -73,8 +73,8 @@ Discovery::Key Discovery::KeyOf(const Port& port, const wire::DiscoveryHello& he
   return {port.facts.name, NodeId{hello.node_id}, std::string(rail::TextOf(hello.interface_name))};
 }
 
-// Strangers that say hello from one address use up one ration. Those that invent addresses use up all,
-// and a neighbour still has its own.
+// Strangers that send from one address use up one ration. Those that invent addresses use up all of them,
+// and then a neighbour still has its own.
 bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
                          std::uint64_t now_ns) const {
   std::array<std::uint64_t, 2> halves;
@@ -112,7 +112,7 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
   std::memcpy(&claimed, datagram.data(), sizeof claimed);
   const auto at = neighbours_.find(KeyOf(found->second, claimed));
   Neighbour* const known = at == neighbours_.end() ? nullptr : &at->second;
-  // From elsewhere than it says: somebody plays it back, perhaps to the node that has said it.
+  // A hello from another address than it contains is a recording.
   if (claimed.address != from || (known != nullptr && IsRepeated(*known, claimed))) {
     ++counters_.replayed;
     return;
@@ -155,7 +155,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   }
 }
 
-// It has been heard before, or was said in a life that has ended.
+// True: it was heard before, or the neighbour sent it before a restart.
 bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello) {
   if (hello.incarnation != neighbour.incarnation)
     return std::ranges::count(neighbour.ended_incarnations, hello.incarnation) != 0;
@@ -164,7 +164,6 @@ bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHell
   return behind >= kWindow || (neighbour.window >> behind & 1) != 0;
 }
 
-// The hello is one of the neighbour's incarnation, and new.
 void Discovery::TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello) {
   if (hello.sequence <= neighbour.sequence) {
     neighbour.window |= std::uint64_t{1} << (neighbour.sequence - hello.sequence);
@@ -175,7 +174,7 @@ void Discovery::TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello
   neighbour.sequence = hello.sequence;
 }
 
-// The neighbour that has been silent the longest goes, if it is lost.
+// Forgets the neighbour that has been silent the longest, if it is lost.
 bool Discovery::MakeRoom(std::uint64_t now_ns) {
   if (neighbours_.size() < kNeighboursMax) return true;
   const auto oldest = std::ranges::min_element(
@@ -220,7 +219,7 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
   neighbour.heard_ns = now_ns;
   const bool asks_back =
       entry != nullptr && has_heard_us && (entry->flags & wire::kHeardAsksBack) != 0;
-  // With a new nonce it has just come up there: it should not have to wait to hear of us.
+  // With a new nonce the interface has just come up, and should not wait for our next hello.
   const bool is_back = std::exchange(neighbour.nonce, hello.nonce) != hello.nonce;
   if (asks_back || (is_back && !is_new)) Repeat(port, hello, /*asks_back=*/false, now_ns);
   if (changed) Plan(now_ns);
@@ -236,7 +235,7 @@ void Discovery::Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_
   } else if (port.to_repeat.size() < kToRepeatMax) {
     port.to_repeat.push_back(heard);
   } else {
-    ++counters_.over_limit;  // It says hello again.
+    ++counters_.over_limit;  // It will send another hello.
   }
   port.next_hello_ns =
       std::min(port.next_hello_ns, std::max(now_ns + kGatherNs, port.last_hello_ns + kDistanceNs));
@@ -273,7 +272,7 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
   } else if (port.hellos_said < kFirstPausesNs.size()) {
     port.next_hello_ns = now_ns + kFirstPausesNs[port.hellos_said++];
   } else {
-    // With a little randomness, so that many on a switch do not speak all at once.
+    // Random, so that the nodes on a switch do not all send at once.
     port.next_hello_ns = now_ns + kHelloIntervalNs - options_.random() % (kHelloIntervalNs / 8);
   }
 }
@@ -304,7 +303,7 @@ void Discovery::SetDialed(Neighbour& neighbour, const std::string& address) {
   if (!address.empty()) port_.Dial(address);
 }
 
-// Who is on each interface, this node as well; sorted.
+// The nodes on each interface, including this one; sorted.
 Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
   Occupants occupants;
   for (const auto& [key, one] : neighbours_) {
@@ -319,7 +318,7 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
   return occupants;
 }
 
-// Of more than kMeshMax on an interface: those whose distance is a power of two.
+// With more than kMeshMax nodes on an interface: those at a distance that is a power of two.
 bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const {
   if (on_it.size() <= kMeshMax) return true;
   const auto place = std::ranges::lower_bound(on_it, node) - on_it.begin();
@@ -328,8 +327,7 @@ bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_i
   return std::has_single_bit(apart) || std::has_single_bit(on_it.size() - apart);
 }
 
-// Chooses whom to dial among the neighbours heard recently. One that is dialed already is kept
-// rather than replaced by another like it.
+// Chooses which of the neighbours heard recently to dial; those that are dialed already come first.
 void Discovery::Plan(std::uint64_t now_ns) {
   const Occupants occupants = FindOccupants(now_ns);
   std::set<std::pair<NodeId, std::string>> local_taken;

@@ -1,7 +1,6 @@
-// Finds the neighbours: sends hellos on each interface, and learns from the hellos that arrive who is at
-// the other end of a cable or on the same switch (wire/discovery_hello.h). Each pair of interfaces over
-// which two nodes hear each other becomes a rail; the node with the smaller id dials. A recorded hello is
-// never accepted, and a flood of hellos is bounded and counted. See README.md, Discovery.
+// Finds neighbours: sends hellos on each interface (wire/discovery_hello.h), and learns from those that
+// arrive which nodes are at the other end of a cable or on the same switch. Each pair of interfaces over
+// which two nodes hear each other becomes a rail; the node with the smaller id dials. See README.md.
 //
 // Sans-I/O; time is an argument. Owner: Node. Thread: the loop's. Memory: at most
 // kNeighboursMax neighbours, kInterfacesMax interfaces.
@@ -30,17 +29,17 @@ struct DiscoveryOptions {
   std::string name;
   std::uint64_t incarnation = 0;  // Never 0.
   std::string cluster;
-  // Derived from the cluster's; while it is being changed, two. Hellos are said with each.
+  // Derived from the cluster's key; two while that is being changed. Each hello is sent with each key.
   std::vector<DerivedKey> keys;
   link::RandomSource random = rail::RandomNumber;
 };
 
-// What Discovery needs of its owner. Called from inside its calls; may not call back.
+// Called from inside Discovery's calls; may not call back.
 class DiscoveryPort {
  public:
   virtual ~DiscoveryPort() = default;
   virtual void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
-  // "[fe80::2%en2]:7470": to be dialed from now on, until it is no longer.
+  // "[fe80::2%en2]:7470": dial it until StopDialing.
   virtual void Dial(const std::string& address) = 0;
   virtual void StopDialing(const std::string& address) = 0;
 };
@@ -55,7 +54,7 @@ class Discovery {
   static constexpr std::uint64_t kLostNs = 10'000'000'000;
   static constexpr std::uint64_t kDialNs = 60'000'000'000;
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
-  // How many rations of proofs an interface has, and what each allows in a second, and at once.
+  // The rations of signature checks of an interface, and the rate of each.
   static constexpr std::size_t kRationsMax = 256;
   static constexpr platform::Rate kProofs = {.burst = 20, .per_second = 100};
 
@@ -73,12 +72,12 @@ class Discovery {
     std::uint16_t port = 0;
     std::uint64_t heard_ns = 0;
     std::uint64_t incarnation = 0;
-    std::uint64_t nonce = 0;     // Its own, for the other interface.
-    std::string dialed;          // The address; empty: it is not.
-    std::uint64_t sequence = 0;  // The highest so far, and which of the 64 up to it have come.
-    std::uint64_t window = 0;
+    std::uint64_t nonce = 0;     // That of the other interface.
+    std::string dialed;          // The address; empty: not dialed.
+    std::uint64_t sequence = 0;  // The highest so far.
+    std::uint64_t window = 0;    // Which of the 64 numbers up to it have arrived.
     std::array<std::uint64_t, 4> ended_incarnations{};
-    // Used where strangers have left none of the address's.
+    // Used when strangers have used up the ration of its address.
     platform::TokenBucket ration{kProofs};
 
     bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
@@ -99,9 +98,9 @@ class Discovery {
   // Replaces the keys; neighbours stay.
   void SetKeys(const std::vector<DerivedKey>& keys);
 
-  // A known interface begins again: it has another address, or another port.
+  // A known interface starts again: its address or port has changed.
   void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
-  // Its neighbours stay known: those that are heard again are linked again at once.
+  // Its neighbours stay known, so they are linked again as soon as they are heard.
   void OnInterfaceDown(const std::string& name) { interfaces_.erase(name); }
   void OnDatagram(const std::string& interface, const wire::AddressBytes& from,
                   std::span<const std::uint8_t> datagram, std::uint64_t now_ns);
@@ -110,15 +109,15 @@ class Discovery {
 
   const Counters& counters() const { return counters_; }
   std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
-  // Over whichever interface, and not long ago.
+  // True: it was heard recently, on any interface.
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const {
     return neighbours_.contains(Key{local_interface, id, remote_interface});
   }
-  // When a hello of another cluster or key came there last; 0: none has, since it is up.
+  // When the last hello of another cluster or key arrived there; 0: none since the interface came up.
   std::uint64_t ForeignNs(const std::string& interface) const;
-  // What is wrong there; none: nothing, or it has not been seen for a while.
+  // The fault seen there recently, or none.
   InterfaceFault FaultOf(const std::string& interface, std::uint64_t now_ns) const;
 
  private:
@@ -129,14 +128,14 @@ class Discovery {
     std::uint64_t nonce = 0;
     std::uint64_t nonce_before = 0;
     std::uint64_t nonce_made_ns = 0;
-    std::size_t hellos_said = 0;  // Since it is up, up to the slow ones.
+    std::size_t hellos_said = 0;  // Since it came up; counts only the fast ones.
     std::uint64_t next_hello_ns = 0;
     std::uint64_t last_hello_ns = 0;
     std::vector<wire::HeardNode> to_repeat;
-    std::uint64_t salt = 0;  // Nobody knows which addresses share a ration.
+    std::uint64_t salt = 0;  // Hides which addresses share a ration.
     std::vector<platform::TokenBucket> rations{kRationsMax, platform::TokenBucket(kProofs)};
     InterfaceFault fault;
-    std::uint64_t fault_ns = 0;  // When that was seen last.
+    std::uint64_t fault_ns = 0;  // When the fault was last seen.
     std::uint64_t foreign_ns = 0;
   };
 
@@ -162,7 +161,7 @@ class Discovery {
   std::map<std::string, Port> interfaces_;
   std::map<Key, Neighbour> neighbours_;
   std::uint64_t sequence_ = 0;
-  std::uint64_t next_look_ns_ = kNever;  // At neighbours that have grown silent.
+  std::uint64_t next_look_ns_ = kNever;  // When to check for silent neighbours.
   Counters counters_;
 };
 

@@ -13,7 +13,7 @@ struct Kind {
   std::string_view what;
 };
 
-// By how systems and programs call them, for nothing else tells.
+// The name is the only sign of what an interface is for.
 constexpr std::array<Kind, 24> kLeftOut = {{
     {"utun", "a tunnel"},
     {"ipsec", "a tunnel"},
@@ -43,7 +43,7 @@ constexpr std::array<Kind, 24> kLeftOut = {{
 
 }  // namespace
 
-// Goes back to the last star only: that is enough.
+// Backtracking to the last star is enough.
 bool MatchesPattern(std::string_view name, std::string_view pattern) {
   std::size_t at = 0;
   std::size_t in_pattern = 0;

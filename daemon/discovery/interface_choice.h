@@ -13,15 +13,14 @@ namespace mlxcomm::discovery {
 // `*` stands for any characters, `?` for one.
 bool MatchesPattern(std::string_view name, std::string_view pattern);
 
-// What keeps an interface from being one of them, or does not work on one that is: for programs and
-// for people.
+// The reason why discovery does not use an interface, or a fault on one that it uses.
 struct InterfaceFault {
   v1::DiscoveryReason::Value reason = v1::DiscoveryReason::none;
   std::string text;
   bool IsNone() const { return reason == v1::DiscoveryReason::none; }
 };
 
-// `patterns`: those that are allowed; none: all but those that lead to no neighbour's cable.
+// `patterns` are the allowed names; if empty, all names are allowed except those of tunnels and the like.
 InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
                           const std::vector<std::string>& patterns);
 

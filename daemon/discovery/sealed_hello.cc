@@ -18,7 +18,7 @@ std::span<const std::uint8_t> BytesOf(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// What is proved may still be nonsense, of a daemon that errs.
+// A faulty daemon may sign nonsense.
 bool IsWithinBounds(const wire::DiscoveryHello& hello) {
   if (hello.heard_count > wire::kHeardNodesMax || hello.incarnation == 0 || hello.sequence == 0 ||
       hello.nonce == 0 || hello.port == 0 || !IsLinkLocal(hello.address)) {
@@ -35,7 +35,7 @@ bool IsLinkLocal(const wire::AddressBytes& address) {
   return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
-// What is shown to everybody, the tag, says nothing of what seals.
+// The tag is public, so it reveals nothing about the sealing key.
 HelloSeal::HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster) {
   wire::Mac made = fabric::KeyedHash(
       key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));

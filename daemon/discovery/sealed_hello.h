@@ -1,9 +1,8 @@
-// Seals hellos with the cluster's key, and opens those that come: in an order in which
-// each check costs little more than the one before, and nothing is read unchecked.
+// Seals hellos with the cluster's key, and checks those that arrive, the cheapest check first.
 //
-//   size, magic, version ─▶ tag ─▶ (caller: may it be looked at?) ─▶ HMAC ─▶ fields
+//   size, magic, version ─▶ tag ─▶ (caller: its ration) ─▶ HMAC ─▶ fields
 //
-// Owner: Discovery. Thread: any, values do not change. Memory: a key of 32 bytes, wiped.
+// Owner: Discovery. Thread: any; immutable. Memory: a key of 32 bytes, wiped.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,16 @@ namespace mlxcomm::discovery {
 
 class HelloSeal {
  public:
-  // `key`: derived from the cluster's for hellos. Both it and the cluster's name must be the same
-  // on all nodes.
+  // `key` is derived from the cluster's for hellos. All nodes have the same key and cluster name.
   HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster);
 
   // Fills in magic, version, tag and mac.
   void Seal(wire::DiscoveryHello& hello) const;
 
   enum class Look : std::uint8_t { kOurs, kMalformed, kForeign };
-  // By its length and what is readable without the key.
+  // Checks what needs no key.
   Look LookAt(std::span<const std::uint8_t> datagram) const;
-  // Of one that LookAt has found to be ours; nothing: it is not proved, or breaks a bound.
+  // For a datagram that is kOurs; nothing: the signature is wrong, or a field is out of bounds.
   std::optional<wire::DiscoveryHello> Open(std::span<const std::uint8_t> datagram) const;
 
  private:

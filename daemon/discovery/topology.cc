@@ -12,7 +12,7 @@
 namespace mlxcomm::discovery {
 namespace {
 
-// Who is joined to whom, the nodes numbered in the order that decides.
+// The nodes are numbered by name, then id.
 class Graph {
  public:
   explicit Graph(std::size_t nodes) : neighbours_(nodes), joined_(nodes * nodes) {}
@@ -30,7 +30,7 @@ class Graph {
   bool AreJoined(std::size_t a, std::size_t b) const { return joined_[a * size() + b]; }
   const std::vector<std::size_t>& NeighboursOf(std::size_t a) const { return neighbours_[a]; }
 
-  // Depth first, the first neighbours first; nodes that no way leads to in between, in order.
+  // Depth-first, in order; `parts` becomes the number of unconnected parts.
   std::vector<std::size_t> AsMet(std::size_t* parts) const {
     std::vector<std::size_t> order;
     std::vector<bool> met(size());
@@ -68,8 +68,7 @@ class Graph {
   std::vector<bool> joined_;
 };
 
-// All nodes in a row, each joined to the next: tries one neighbour after the other and
-// goes back where it does not go on. At most kTriesMax steps.
+// Finds all nodes in a row, each joined to the next, by backtracking; takes at most kTriesMax steps.
 class RowSearch {
  public:
   RowSearch(const Graph& graph, bool closed) : graph_(graph), closed_(closed) {}
@@ -99,7 +98,7 @@ class RowSearch {
   }
 
  private:
-  // The first unused neighbour from `tried` on, which then lies behind it.
+  // The next unused neighbour; `tried` moves past it.
   std::size_t NextFrom(std::size_t at, std::size_t& tried) const {
     const std::vector<std::size_t>& all = graph_.NeighboursOf(at);
     while (tried < all.size()) {
@@ -115,8 +114,7 @@ class RowSearch {
   std::size_t tries_ = 0;
 };
 
-// A row of all nodes has two ends at the most; said at once where a search would find it out
-// after all its tries, for status asks each time.
+// False: a search would fail, but only after all its tries.
 bool MayBeRow(const Graph& graph, std::size_t ends_max) {
   std::size_t ends = 0;
   for (std::size_t node = 0; node < graph.size(); ++node) {
@@ -138,7 +136,7 @@ bool FindLine(const Graph& graph, std::vector<std::size_t>& row) {
   return false;
 }
 
-// Of each cable the number of its switch; which ports belong together is found by merging.
+// Finds the switches by merging ports that share a cable (union-find).
 class Switches {
  public:
   explicit Switches(const Wiring& wiring) {
@@ -151,7 +149,7 @@ class Switches {
     for (std::size_t port = 0; port < root_.size(); ++port) ++ports_[RootOf(port)];
   }
 
-  // Numbered in the order of their first cable.
+  // By cable: its switch, numbered in the order of first cables; 0: none.
   std::vector<std::uint32_t> OfCables() {
     std::map<std::size_t, std::uint32_t> numbers;
     std::vector<std::uint32_t> all;
@@ -181,7 +179,7 @@ class Switches {
   std::map<std::pair<std::size_t, std::string>, std::size_t> ports_by_name_;
   std::vector<std::size_t> root_;
   std::vector<std::size_t> ends_;
-  std::map<std::size_t, std::size_t> ports_;  // How many, by root.
+  std::map<std::size_t, std::size_t> ports_;  // Their number, by root.
 };
 
 bool AreAllOnOneSwitch(const Wiring& wiring, const std::vector<std::uint32_t>& switches) {
@@ -211,7 +209,7 @@ std::string_view ShapeOf(const Graph& direct, bool all_on_one_switch) {
   return ends == 2 ? "line" : "other";
 }
 
-// Both nodes of a cable tell of it; the one with the smaller id is its beginning.
+// The node with the smaller id comes first.
 using CableEnds = std::tuple<std::string, std::string, std::string, std::string>;
 
 class TopologyWriter {
@@ -252,7 +250,7 @@ class TopologyWriter {
     ids_.insert(node.id());
   }
 
-  // Known to the nodes that were linked to them.
+  // Nodes that others were linked to.
   void AddLostNodes() {
     for (const v1::NodeStatus& node : status_.nodes()) {
       for (const v1::LinkStatus& link : node.links()) {
@@ -281,7 +279,7 @@ class TopologyWriter {
         node < peer ? CableEnds(node, rail.local_interface(), peer, rail.remote_interface())
                     : CableEnds(peer, rail.remote_interface(), node, rail.local_interface());
     const bool up = rail.state() == v1::RailState::up;
-    // One that is not there lies on the cable of the connection beside it, or on none.
+    // A rail beside a connection is listed while it is down only if its connection is.
     if (IsBeside(rail.transport()) && !up && !cables_.contains(ends)) return;
     const auto [found, is_new] = cables_.try_emplace(ends);
     v1::TopologyCable& cable = found->second;
@@ -294,7 +292,7 @@ class TopologyWriter {
       cable.set_state(rail.state());
       cable.set_detail(rail.detail());
     }
-    // One end may have the address of the other in its configuration, and the other not.
+    // Perhaps only one end has the other's address in its configuration.
     if (is_new || rail.origin() == "configured") cable.set_origin(rail.origin());
     if (!up) return;
     on_it.set_bytes_per_second(Slower(on_it.bytes_per_second(), rail.delivery_bytes_per_second()));
@@ -312,7 +310,7 @@ class TopologyWriter {
     return rail;
   }
 
-  // Rails of one cable share it, so it is as fast as the best of them has shown; not their sum.
+  // The rails share the cable, so its rate is the best of theirs and not the sum.
   static void AddRates(v1::TopologyCable& cable) {
     for (const v1::TopologyRail& rail : cable.rails()) {
       cable.set_bytes_per_second(std::max(cable.bytes_per_second(), rail.bytes_per_second()));

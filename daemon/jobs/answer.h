@@ -1,5 +1,5 @@
-// The answer to one control call: given exactly once. If an answer is dropped, the caller is told that the
-// daemon is stopping (control/unary_call.h), so drop one only then.
+// The answer to one control call: given exactly once. A dropped answer reports that the daemon is stopping
+// (control/unary_call.h), so drop one only then.
 //
 // Owner: the part of the node that owes the answer, or the thread that works it out
 // (control/answer_thread.h). Thread: its owner's. Memory: one object for each call.

@@ -8,18 +8,18 @@ namespace {
 
 using record::OperationCounts;
 
-// A page that is closed this soon, counted in operations for each submission that it waited for,
-// costs more than it gains.
+// Opening a page costs more than it gains if it closes after fewer operations than this, for each submission
+// that it waited for.
 constexpr std::uint64_t kWorthwhile = 16;
 constexpr std::uint64_t kQuietSubmissionsMax = 1024;
-// The loop has other work: between two harvests of a page, and between its closing and opening.
+// The shortest time between two harvests of a page, and between its closing and opening.
 constexpr std::uint64_t kHarvestLeastNs = 100'000'000;
 constexpr std::uint64_t kClosedLeastNs = 10'000'000;
-// What ranks say is not believed beyond what they can have done.
+// Bounds of what ranks report.
 constexpr std::uint64_t kOperationLeastNs = 20;
 constexpr std::uint64_t kOperationMostNs = 10'000'000'000;
 constexpr std::size_t kReportsMax = 2 * meeting::kRecords;
-// A process that never takes what it is given holds a descriptor for each.
+// A process that does not take its pages holds a descriptor for each.
 constexpr std::size_t kUnreadyPagesMax = 256;
 
 static_assert(meeting::kTallyBuckets == OperationCounts::kBuckets &&
@@ -59,7 +59,7 @@ void DirectGroups::OnGroupMade(std::uint64_t group) {
   std::vector<SessionId> sessions;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     sessions.push_back(membership_.HolderOf(group, rank));
-    if (sessions.back() == 0) return;  // It has gone already.
+    if (sessions.back() == 0) return;  // The rank has left.
   }
   const GroupOrigin* const origin = membership_.OriginOf(group);
   if (origin == nullptr || !HasRoomFor(origin->job.user, sessions)) return;
@@ -105,7 +105,7 @@ std::optional<std::uint64_t> DirectGroups::NumberOf(std::uint32_t rank,
   Page& page = *found->second;
   if (entry.purpose == queue::SubmissionPurpose::kOperateAndClose) Close(page);
   if (!page.side.IsReady(rank)) return std::nullopt;
-  // The entry has the lower half; few calls have followed it.
+  // The entry has the lower half of the number; few calls have followed it.
   const std::uint64_t called = page.side.CalledBy(rank);
   if (called == 0) return std::nullopt;
   const std::uint64_t last = called - 1;
@@ -148,7 +148,7 @@ void DirectGroups::CloseForGood(std::uint64_t group) {
   Page& page = *found->second;
   page.for_good = true;
   Close(page);
-  // The reason that is given next says how many operations the rank had finished.
+  // The failure that is reported next says how many operations the rank had finished.
   if (!page.is_harvested) HarvestNow(page);
 }
 
@@ -191,8 +191,8 @@ void DirectGroups::Harvest() {
   for (const auto& [group, page] : pages_) Harvest(*page);
 }
 
-// Who waits asks for the page to be closed; who has called and computes does not, and its deadline
-// counts all the same.
+// A rank that waits asks for the page to be closed. One that has called and computes does not ask, but its
+// deadline counts too.
 void DirectGroups::OnTime() {
   if (now_ns_ < harvest_ns_) return;
   harvest_ns_ = now_ns_ + kHarvestNs;
@@ -216,7 +216,7 @@ void DirectGroups::Harvest(Page& page) {
 void DirectGroups::HarvestNow(Page& page) {
   const std::uint64_t elapsed_ns = now_ns_ - std::exchange(page.harvested_ns, now_ns_);
   reported_ = 0;
-  // After its closing a rank may still end what it had called. One that is lost never will.
+  // After the closing a rank may still finish what it had called, unless it is lost.
   page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs &&
                       (page.for_good || page.side.AllHaveEnded());
   collective::Group* const group = collectives_.Find(page.group);
@@ -228,7 +228,7 @@ void DirectGroups::HarvestNow(Page& page) {
   page.side.TakeRecords([&](std::uint32_t rank, const meeting::MetRecord& record) {
     TakeRecord(page, rank, record);
   });
-  // What is new at the same moment would be more than a rank can do in no time; it is counted the next time.
+  // At the same moment any new operation would exceed the bound; it is counted the next time.
   if (elapsed_ns > 0) CountTallies(page, elapsed_ns);
 }
 
@@ -245,10 +245,10 @@ void DirectGroups::TakeRecord(Page& page, std::uint32_t rank, const meeting::Met
   const std::size_t at = (record.number_plus_one - 1) % meeting::kRecords;
   Page::Partly& partly = page.partly[at];
   if (partly.number_plus_one != record.number_plus_one) {
-    Report(page, partly);  // Of a rank that is missing nothing is left.
+    Report(page, partly);  // Without the ranks that are missing.
     partly.number_plus_one = record.number_plus_one;
   }
-  // A rank that cheats may repeat a number.
+  // A hostile rank may repeat a number.
   const std::uint32_t ranks = page.view.ranks();
   if (partly.calls < ranks) {
     page.partly_calls[at * ranks + partly.calls++] = {rank, record.call, record.began_ns,
@@ -266,7 +266,7 @@ void DirectGroups::Report(Page& page, Page::Partly& partly) {
   recorder_.OnMet({page.group, number}, {first, reported.calls});
 }
 
-// What the first rank has counted, since an operation counts once.
+// Counts what the first rank reports, because an operation counts once.
 void DirectGroups::CountTallies(Page& page, std::uint64_t elapsed_ns) {
   const meeting::RankArea& area = page.view.area(0);
   if (page.counted.empty()) return;  // It was never open.

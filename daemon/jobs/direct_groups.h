@@ -1,13 +1,13 @@
-// The pages on which ranks of one machine carry out small operations by themselves
-// (proto/meeting/README.md): one for each group all of whose ranks are here.
+// The pages on which ranks of one machine carry out small operations without the daemon
+// (proto/meeting/README.md): one for each group whose ranks are all local.
 //
 //   group made ─▶ page, given to each rank's process ─all have mapped it, Reopen─▶ open
-//   a rank ends or leaves, the group fails, a rank asks ─Close─▶ closed; what its ranks had called
-//       there, and cannot end by themselves, is submitted for them
+//   a rank ends or leaves, the group fails, a rank asks ─Close─▶ closed; operations that its ranks had
+//       called there, and cannot finish there, are submitted for them
 //   a number of submissions later ─Reopen─▶ open
 //
-// Owner: Node. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one
-// user has three quarters at most.
+// Owner: Jobs. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one user has
+// at most three quarters.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +32,10 @@ class DirectGroups {
  public:
   static constexpr std::size_t kPagesMax = 1024;
   static constexpr std::size_t kPagesPerUserMax = kPagesMax / 4 * 3;
-  // Between two looks at what has ended on open pages.
+  // The interval of harvests of open pages.
   static constexpr std::uint64_t kHarvestNs = 1'000'000'000;
 
-  // Submits an operation that a rank had called on a page, so long ago.
+  // Submits an operation that a rank called on a page `age_ns` ago.
   using Submit = std::function<void(SessionId, const intake::Submission&, std::uint64_t number,
                                     std::uint64_t age_ns)>;
 
@@ -51,20 +51,20 @@ class DirectGroups {
   void OnGroupMade(std::uint64_t group);
   void OnGroupRemoved(std::uint64_t group);
 
-  // The number of a collective that comes from the rank's queue; none: as the core counts. Closes
-  // the page if the submission says so.
+  // The number of a collective from the rank's queue; none: the next one. Closes the page if the submission
+  // asks for it.
   std::optional<std::uint64_t> NumberOf(std::uint32_t rank, const queue::SubmissionEntry& entry);
-  // A collective of the group has been submitted: perhaps the page opens.
+  // A collective of the group has been submitted; opens the page if it is time.
   void AfterSubmission(std::uint64_t group);
 
   void Close(std::uint64_t group);
-  // Closed for good: a rank ends or leaves, or the group has failed.
+  // For a group that has failed, or lost a rank.
   void CloseForGood(std::uint64_t group);
   void CloseAllOf(SessionId session);
 
-  // Tells the core and the record what has ended on the pages, of each page not too often.
+  // Reports operations that have ended on pages to the core and the record; limits the rate for each page.
   void Harvest();
-  // Also closes pages on which somebody has waited, or should have, for long.
+  // Also closes pages on which a rank has waited for long.
   void OnTime();
   std::uint64_t NextDeadline() const { return all_harvested_ ? collective::kNever : harvest_ns_; }
 
@@ -75,15 +75,15 @@ class DirectGroups {
     std::vector<SessionId> sessions;  // By rank.
     meeting::PageView view;
     meeting::SupervisorSide<> side;
-    bool for_good = false;  // It stays closed.
+    bool for_good = false;  // Stays closed.
     std::uint64_t submissions = 0;
-    std::uint64_t quiet_submissions = 1;  // Of each rank, before it opens again.
+    std::uint64_t quiet_submissions = 1;  // Of each rank, before the page opens again.
     std::uint64_t met_at_opening = 0;
     std::uint64_t closed_ns = 0;
     std::uint64_t harvested_ns = 0;
-    bool is_harvested = true;                              // Nothing more can have ended on it.
+    bool is_harvested = true;                              // No more operations can end on it.
     std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
-    // What some ranks have recorded, until all have: by number % kRecords, with room for each rank.
+    // Operations that not all ranks have recorded yet: by number % kRecords, with room for each rank.
     struct Partly {
       std::uint64_t number_plus_one = 0;
       std::uint32_t calls = 0;
@@ -101,9 +101,9 @@ class DirectGroups {
   void CountTallies(Page& page, std::uint64_t elapsed_ns);
   bool HasRoomFor(const std::string& user, const std::vector<SessionId>& sessions) const;
   void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
-  // Tells the record of an operation of which no more ranks are awaited.
+  // Writes an operation to the record, with the ranks that have recorded it.
   void Report(Page& page, Page::Partly& partly);
-  // What a page needs once it is open, so that nothing is allocated while its ranks compute.
+  // Allocates what an open page needs, so that nothing is allocated while its ranks compute.
   void MakeRoom(Page& page);
   std::uint64_t MetOn(const Page& page) const;
 
@@ -114,9 +114,9 @@ class DirectGroups {
   const std::uint64_t& now_ns_;
   Submit submit_;
   Pages pages_;
-  bool all_harvested_ = true;  // No page is open, nor can anything have ended on one.
+  bool all_harvested_ = true;  // No operation can end on a page.
   std::uint64_t harvest_ns_ = 0;
-  std::size_t reported_ = 0;  // Operations that this harvest has written to the record.
+  std::size_t reported_ = 0;  // Operations that this harvest has recorded.
   std::vector<meeting::Adopted> adopted_;
 };
 

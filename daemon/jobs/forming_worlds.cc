@@ -7,6 +7,7 @@
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::jobs {
+
 void FormingWorlds::Add(std::uint64_t group, const std::string& name,
                         const std::vector<FormedMember>& members,
                         absl::FunctionRef<bool(const NodeId&)> is_reachable, std::uint64_t now_ns) {
@@ -58,7 +59,7 @@ void FormingWorlds::OnJoined(const NodeId& node, std::uint64_t group) {
 
 void FormingWorlds::OnReady(const NodeId& node, std::uint64_t group) {
   const auto found = worlds_.find(group);
-  // Not before this node has joined: no well-behaved coordinator says so.
+  // A well-behaved coordinator sends it only after this node has joined.
   if (found == worlds_.end() || node == self_ || found->second.coordinator() != node ||
       !found->second.wayless.empty()) {
     return;
@@ -101,14 +102,14 @@ std::string FormingWorlds::Remove(std::uint64_t group) {
   return absl::StrCat("; ", DescribeMissing(removed.mapped()));
 }
 
-// Only the node of rank 0 knows who has joined.
+// Only rank 0's node knows which nodes have joined.
 std::string FormingWorlds::DescribeMissing(const World& world) {
   std::vector<std::string> nodes;
   for (const std::uint32_t rank : world.not_joined) {
     nodes.push_back(absl::StrCat("node ", world.members[rank].node_name, " (rank ", rank, ")"));
   }
   return absl::StrCat("still to join: ", ShortList(nodes, ", ", 300),
-                      ". Look at their daemons (mlxcommctl status)");
+                      ". Check their daemons (mlxcommctl status)");
 }
 
 Failure FormingWorlds::Unready(const World& world, FailureCode code, std::uint64_t after_ns) const {
@@ -118,19 +119,19 @@ Failure FormingWorlds::Unready(const World& world, FailureCode code, std::uint64
   const std::string& node = world.members[rank].node_name;
   std::string what = DescribeMissing(world);
   if (!world.wayless.empty()) {
-    what = absl::StrCat("node ", self_name_, " has found no way to node ", node, ", where rank ",
-                        rank, " is: connect the two, directly or through other nodes (peers { ",
-                        "connect } in the configuration)");
+    what = absl::StrCat("node ", self_name_, " has no route to node ", node, " (rank ", rank,
+                        "): connect the two, directly or through other nodes (peers { connect } ",
+                        "in the configuration)");
   } else if (awaited.empty()) {
-    what = absl::StrCat("node ", node, ", where rank 0 is, has not said that all nodes have ",
-                        "joined: the errors of its ranks name the missing ones");
+    what = absl::StrCat("node ", node, " (rank 0) has not reported that all nodes have joined: ",
+                        "the errors of its ranks name the missing ones");
   }
   const double seconds = static_cast<double>(after_ns) / 1e9;
   return {code, static_cast<std::int32_t>(rank),
           absl::StrCat("job ", world.name, ": after ", seconds, " s ", what)};
 }
 
-// Until the first local process gives up, or a way is not waited for any more.
+// When the first local process gives up, or the wait for a route ends.
 std::uint64_t FormingWorlds::DeadlineOf(const World& world) {
   const std::uint64_t way_ns = world.wayless.empty() ? kNever : world.way_deadline_ns;
   return std::min(world.members[world.first_late].deadline_ns, way_ns);
@@ -140,7 +141,7 @@ void FormingWorlds::OnTime(std::uint64_t now_ns) {
   const auto is_due = [now_ns](const auto& entry) { return DeadlineOf(entry.second) <= now_ns; };
   for (auto due = std::ranges::find_if(worlds_, is_due); due != worlds_.end();
        due = std::ranges::find_if(worlds_, is_due)) {
-    const auto over = worlds_.extract(due);  // It may be removed meanwhile.
+    const auto over = worlds_.extract(due);
     const World& world = over.mapped();
     const FormedMember& late = world.members[world.first_late];
     if (late.deadline_ns <= now_ns) {

@@ -1,12 +1,10 @@
-// The worlds that exist on this node and are not yet known to be ready everywhere.
+// The worlds that exist on this node, but are not yet known to be ready on all nodes.
 //
 //   WorldFormed ─▶ the group exists here ─there is a route to each of its nodes─▶ WorldJoined
-//        ─rank 0's node has heard it from all, and has its own routes─▶ WorldReady ─▶ processes begin
+//        ─rank 0's node has it from all, and has its own routes─▶ WorldReady ─▶ processes begin
 //
-// No process begins before the world exists everywhere, or waits beyond its own deadline; see README.md.
-//
-// Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument. Owner: Jobs. Thread: the
-// loop's. Memory: an entry for each world that is forming, with its nodes; at most as many as groups.
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
+// Memory: an entry for each world that is forming; at most as many as groups.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +23,7 @@ class FormingWorlds {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  // How long a route to a node is waited for.
+  // `way_timeout_ns` limits the wait for a route to a node.
   FormingWorlds(const NodeId& self, std::string self_name, std::uint64_t way_timeout_ns,
                 Outbox& outbox)
       : self_(self),
@@ -37,8 +35,8 @@ class FormingWorlds {
   // to a node.
   void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
            absl::FunctionRef<bool(const NodeId&)> is_reachable, std::uint64_t now_ns);
-  // Call it when the world has failed or has no rank left here. Returns which nodes had not joined, as far
-  // as this one knows.
+  // Call it when the world has failed or has no rank left here. Returns a text that names the nodes that had
+  // not joined, as far as this one knows.
   std::string Remove(std::uint64_t group);
   // A local rank has left the group in order.
   void OnLeft(std::uint64_t group, std::uint32_t rank);
@@ -56,24 +54,26 @@ class FormingWorlds {
     std::string name;
     std::vector<FormedMember> members;  // Indexed by rank.
     std::uint64_t way_deadline_ns = 0;
-    std::uint32_t first_late = 0;           // The local rank whose deadline comes first.
-    std::vector<std::uint32_t> nodes;       // All but this: the first rank of each, here and below.
-    std::vector<std::uint32_t> wayless;     // No route leads to their nodes yet.
-    std::vector<std::uint32_t> not_joined;  // Coordinator.
+    std::uint32_t first_late = 0;  // The local rank whose deadline comes first.
+    // Other nodes, each by its first rank: all of them, those without a route, and those that have not joined
+    // (coordinator only).
+    std::vector<std::uint32_t> nodes;
+    std::vector<std::uint32_t> wayless;
+    std::vector<std::uint32_t> not_joined;
 
     const NodeId& coordinator() const { return members[0].node; }  // The node of rank 0.
-    // True: the node was among them.
+    // Removes the node. True: it was in the list.
     bool Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const;
   };
   using Worlds = std::map<std::uint64_t, World>;  // By group.
 
   void SendStep(const NodeId& node, std::uint64_t group, bool ready);
-  // After the last way has come, or the last node has joined.
+  // Takes the next step once all routes exist, or all nodes have joined.
   void Advance(Worlds::iterator world);
   void Finish(Worlds::iterator world);
   static std::uint64_t DeadlineOf(const World& world);
   static std::string DescribeMissing(const World& world);
-  // What keeps it from being ready.
+  // Names what the world waits for.
   Failure Unready(const World& world, FailureCode code, std::uint64_t after_ns) const;
 
   NodeId self_;

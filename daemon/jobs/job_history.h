@@ -3,7 +3,7 @@
 //   OnFormed ─▶ running ─OnFailed─▶ failed ─OnRemoved─▶ kept for kKeptNs ─▶ forgotten
 //                  └──── OnShrunk: the job goes on as its new group ────┘
 //
-// Owner: EventWriter. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
+// Owner: JobEvents. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
 // most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most kTextBytesMax bytes.
 #pragma once
 
@@ -29,14 +29,14 @@ class JobHistory {
 
   void OnFormed(std::uint64_t group, const JobId& id, std::uint32_t size);
   void OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t size);
-  // `layout` is the group's, or nullptr where the group is already gone.
+  // `layout` is the group's; nullptr: the group is already gone.
   void OnFailed(std::uint64_t group, const Failure& failure, const collective::GroupLayout* layout);
-  // The job that ended with this group; nullptr if the group was no job's.
+  // The job that ended with this group; nullptr: it was not a job's.
   const v1::EndedJob* OnRemoved(std::uint64_t group, std::uint64_t now_ns);
 
-  // A running or failed job; nullptr: the group is none's.
+  // The running or failed job of the group; nullptr: none.
   const v1::EndedJob* Find(std::uint64_t group) const;
-  // The newest first.
+  // Newest first.
   void Write(std::uint64_t now_ns, google::protobuf::RepeatedPtrField<v1::EndedJob>& ended) const;
 
  private:
@@ -46,7 +46,7 @@ class JobHistory {
   };
 
   std::map<std::uint64_t, v1::EndedJob> jobs_;      // By group.
-  std::map<std::string, std::deque<Ended>> ended_;  // By user, the newest last.
+  std::map<std::string, std::deque<Ended>> ended_;  // By user, newest last.
 };
 
 }  // namespace mlxcomm::jobs

@@ -13,9 +13,9 @@ namespace mlxcomm::jobs {
 namespace {
 
 constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
-constexpr std::size_t kWhyBytesMax = 120;  // Of the reason that a program gives for its end.
+constexpr std::size_t kWhyBytesMax = 120;  // The reason that a program gives for its exit.
 
-// For a link without measurements the cost model's defaults hold.
+// Without measurements the cost model's defaults apply.
 collective::LinkCosts CostsOf(const v1::LinkCosts& reported) {
   collective::LinkCosts costs;
   if (reported.latency_ns() != 0) costs.latency_ns = reported.latency_ns();
@@ -60,7 +60,6 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   const Process& process = found->second.process;
-  // Who has left in order holds no rank any more, and a program that tests itself never did.
   if (const auto place = membership_.JobRankOf(session))
     events_.OnRankGone(place->job, place->rank, process.pid, why);
   rendezvous_.Leave(session);
@@ -89,7 +88,7 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
   }
   if (asking.attaching != nullptr || membership_.HasPlaces(session)) {
     return answer->Fail({FailureCode::kAlreadyExists, kNoRank,
-                         "this process has joined a job already on this connection"});
+                         "this process has already joined a job on this connection"});
   }
   asking.attaching = std::move(answer);
   asking.attach_call = call;
@@ -110,7 +109,7 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
 void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
-  if (found->second.attach_call != call) return;  // It has been answered.
+  if (found->second.attach_call != call) return;  // Already answered.
   On(RankLate{session, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"}});
 }
 
@@ -118,11 +117,11 @@ void Jobs::On(const RankLate& late) {
   const SessionId session = late.session;
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
-  // Taken out first: what follows may end the session itself.
+  // Taken out first, because the session may end below.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
   direct_groups_.CloseAllOf(session);
-  // Its world may have formed before the ranks know of it: others would wait for it there.
+  // Its world may exist already, with ranks that wait for it.
   const std::string why = "it gave up while the job was forming: " + late.failure.message;
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
   if (attaching != nullptr) attaching->Fail(late.failure);
@@ -156,7 +155,6 @@ void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer
   answer.Succeed(ReplyOf(call.group, *membership_.RankOf(session, call.group)));
 }
 
-// A split is made once, and joined by each rank.
 void Jobs::OnGroupMade(std::uint64_t group) {
   const collective::Group& made = *collectives_.Find(group);
   events_.OnGroupMade(made, membership_.OriginOf(group)->job);
@@ -251,7 +249,6 @@ void Jobs::FailAll(const Failure& failure) {
   RefuseShrinking(failure);
 }
 
-// The first local rank that is gone.
 std::uint32_t Jobs::RankLeft(const collective::Group& group) {
   const std::vector<std::uint32_t>& ranks = group.layout().local_ranks();
   const auto gone =
@@ -340,7 +337,7 @@ void Jobs::Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest
   }
   if (found->second.shrinking.contains(request.group())) {
     return answer->Fail({FailureCode::kAlreadyExists, static_cast<std::int32_t>(*rank),
-                         "this process waits for the group to shrink already"});
+                         "this process is already waiting for the group to shrink"});
   }
   found->second.shrinking[request.group()] = {call, std::move(answer)};
   const std::uint64_t timeout_ns = TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns);
@@ -392,19 +389,19 @@ bool Jobs::MakeShrunk(std::uint64_t group, std::uint64_t new_group,
                new_group);
   OnGroupMade(new_group);
   events_.OnJobShrunk(group, new_group, made.layout().rank_count());
-  // The former may have lost a node a moment later than this one did.
+  // Perhaps this node has lost a node that the former had not lost yet.
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     if (i == made.layout().self() || links_.IsReachable(made.layout().node(i))) continue;
     const std::uint32_t lost = made.layout().ranks_on(i).front();
     FailGroup(new_group, {FailureCode::kRankLost, static_cast<std::int32_t>(lost),
                           absl::StrCat(made.layout().Describe(lost), " of group ", made.name(),
-                                       " is lost: there is no way to its node")});
+                                       " is lost: there is no route to its node")});
     break;
   }
   return true;
 }
 
-// nullptr: it waits no more.
+// nullptr: it no longer waits.
 std::unique_ptr<GroupAnswer> Jobs::TakeShrinking(SessionId session, std::uint64_t group) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return nullptr;
@@ -440,7 +437,7 @@ v1::LinkCosts Jobs::OwnCosts() const {
   return costs;
 }
 
-// By rank: the session of the local process that waits for its world; 0: elsewhere, or gone meanwhile.
+// By rank: the local session that waits for its world; 0: remote, or gone.
 std::vector<SessionId> Jobs::WaitingSessions(const std::vector<FormedMember>& members) const {
   std::vector<SessionId> sessions;
   for (const FormedMember& member : members) {
@@ -472,8 +469,8 @@ void Jobs::On(const WorldFormed& world) {
     Failure failure = membership_.RoomFor(job.user);
     if (failure.ok()) {
       failure = {FailureCode::kResourceExhausted, kNoRank,
-                 absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
-                              collective::kLocalRanksMax, " ranks a node)")};
+                 absl::StrCat("job ", job.name, " exceeds this daemon's limit of ",
+                              collective::kLocalRanksMax, " ranks on a node")};
     }
     return RefuseWorld(world, failure);
   }
@@ -490,8 +487,7 @@ void Jobs::On(const WorldFormed& world) {
   RefuseFailedWorlds();
 }
 
-// This node cannot make the group: reports that to its own processes, and to the other nodes, for which the
-// group would never be ready.
+// This node cannot make the group: reports that to its processes and to the other nodes.
 void Jobs::RefuseWorld(const WorldFormed& world, const Failure& failure) {
   v1::PeerMessage message;
   const std::string why = absl::StrCat("node ", self_.name, ": ", failure.message);
@@ -499,7 +495,6 @@ void Jobs::RefuseWorld(const WorldFormed& world, const Failure& failure) {
                     *message.mutable_failure_report());
   std::vector<NodeId> nodes;
   for (const FormedMember& member : world.members) {
-    // Sessions are numbered by each node.
     if (member.node == self_.id) {
       if (member.session != 0) rendezvous_.Leave(member.session);
       On(AttachRefused{member.session, failure});
@@ -526,14 +521,14 @@ void Jobs::AnswerForming(const Forming& forming, const Failure& failure) {
 void Jobs::On(const WorldReady& ready) {
   const auto found = forming_.find(ready.group);
   const collective::Group* const made = collectives_.Find(ready.group);
-  // Otherwise its processes are answered when failed groups are next looked at.
+  // Otherwise RefuseFailedWorlds answers its processes.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
   rendezvous_.OnWorldReady(ready.group);
   AnswerForming(found->second, {});
   forming_.erase(found);
 }
 
-// Worlds that failed, or that all local ranks left, before they were ready: answered once it is known why.
+// Answers for worlds that failed, or lost all local ranks, before they were ready; waits for the verdict.
 void Jobs::RefuseFailedWorlds() {
   std::erase_if(forming_, [this](const auto& entry) {
     const auto& [group, forming] = entry;
@@ -542,7 +537,7 @@ void Jobs::RefuseFailedWorlds() {
     Failure failure = made != nullptr ? made->failure()
                                       : Failure{FailureCode::kRankLost, kNoRank,
                                                 "a rank left while the job was forming"};
-    // A rank that gave up waiting for these did not know them.
+    // A rank that gave up did not know which nodes had not joined.
     absl::StrAppend(&failure.message, forming_worlds_.Remove(group));
     AnswerForming(forming, failure);
     return true;

@@ -1,6 +1,4 @@
-// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk groups. The
-// decisions that the state machines of cluster/ take between the nodes become groups of the collective core
-// here, and answers to the processes that wait.
+// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk groups.
 //
 //   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
 //   Shrink ─▶ Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
@@ -33,10 +31,10 @@ namespace mlxcomm::jobs {
 struct Process {
   std::uint64_t pid = 0;
   std::string user;
-  bool is_tool = false;  // Joins nothing; its coming and going is not reported.
+  bool is_tool = false;  // It joins no job, and its sessions are not reported.
 };
 
-using Nodes = std::map<NodeId, link::NodeIdentity>;  // Those that can be reached.
+using Nodes = std::map<NodeId, link::NodeIdentity>;  // Reachable nodes.
 
 class Jobs final : private ShrinkGroups {
  public:
@@ -66,23 +64,23 @@ class Jobs final : private ShrinkGroups {
   void CancelShrink(SessionId session, std::uint64_t call);
   void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
   void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
-  // Fails the job's groups, and refuses its ranks here that wait for others or for it to shrink. `reply` has
-  // what the node does not know.
+  // Fails the job's groups, and refuses its local ranks that wait for others or for a shrink. `reply` has the
+  // fields that the node does not know.
   void EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
               EndJobAnswer& answer);
-  // From now on processes that join or shrink are refused; those that wait to join are refused at once.
-  // Groups are failed at that time, if they are still there.
+  // Refuses processes that wait to join, and from now on all that join or shrink. Groups that still exist at
+  // `drains_until_ns` fail.
   void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);
-  // Fails every group, and refuses the processes that wait for one to shrink.
+  // Fails every group, and refuses the processes that wait for a shrink.
   void FailAll(const Failure& failure);
   void RefuseShrinking(const Failure& failure);
   bool draining() const { return draining_; }
   std::uint64_t drains_until_ns() const { return drains_until_ns_; }
 
-  // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
+  // False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const link::NodeIdentity& node);
-  // Of a group that has some here, too.
+  // In a group with local ranks.
   bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
   // Called before the collective core is informed, and after.
   void BeforeNodeLost(const NodeId& node) {
@@ -94,7 +92,7 @@ class Jobs final : private ShrinkGroups {
     rendezvous_.TakeHeld();
     CarryOut();
   }
-  // Another node says that the group has failed, which may not have been made here yet.
+  // Another node reports that the group has failed; perhaps it has not been made here yet.
   void BeforeFailureReport(std::uint64_t group) {
     rendezvous_.TakeHeld(group);
     CarryOut();
@@ -108,16 +106,13 @@ class Jobs final : private ShrinkGroups {
   // ready, removes groups that all ranks have left, and releases memory that no operation names any more.
   void CleanUp();
 
-  // The costs of this node's links, as reported to jobs that form now.
-  v1::LinkCosts OwnCosts() const;
-
   Membership& membership() { return membership_; }
   const Membership& membership() const { return membership_; }
   DirectGroups& direct_groups() { return direct_groups_; }
   const JobHistory& history() const { return events_.history(); }
   const Rendezvous& rendezvous() const { return rendezvous_; }
   const jobs::Shrink& shrinking() const { return shrink_; }
-  // The name of the process that holds a rank; empty: none here.
+  // The program of the session's process; empty: unknown.
   std::string ProgramOf(SessionId session) const;
   std::size_t session_count() const { return sessions_.size(); }
   std::size_t sessions_to_release() const { return ended_sessions_.size(); }
@@ -133,10 +128,9 @@ class Jobs final : private ShrinkGroups {
     std::unique_ptr<AttachAnswer> attaching;
     std::uint64_t attach_call = 0;  // The call that this answers.
     std::string program;
-    // The calls that wait for a group to shrink, by that group.
-    std::map<std::uint64_t, Shrinking> shrinking;
+    std::map<std::uint64_t, Shrinking> shrinking;  // By failed group.
   };
-  // The calls that wait for a world group that exists here, and their answer.
+  // The Attach calls that wait for a world that exists here, and their answer.
   struct Forming {
     v1::AttachReply reply;
     std::vector<SessionId> sessions;
@@ -166,6 +160,7 @@ class Jobs final : private ShrinkGroups {
 
   [[nodiscard]] bool Deliver(const NodeId& node, const v1::PeerMessage& message);
   void SendToNode(const NodeId& node, const v1::PeerMessage& message);
+  v1::LinkCosts OwnCosts() const;
   void FailGroup(std::uint64_t group, const Failure& failure);
   std::unique_ptr<GroupAnswer> TakeShrinking(SessionId session, std::uint64_t group);
   void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);

@@ -77,7 +77,7 @@ bool Membership::AddWorld(std::uint64_t group, const JobId& job, std::vector<Mem
     return false;
   }
   for (std::uint32_t rank = 0; rank < sessions.size(); ++rank) {
-    Seat(group, rank, sessions[rank], true, "its process ended while the job was forming", now_ns);
+    Seat(group, rank, sessions[rank], true, "its process exited while the job was forming", now_ns);
   }
   if (groups_[group].places == 0) left_.push_back(group);
   return true;
@@ -98,7 +98,7 @@ bool Membership::AddShrunk(std::uint64_t group, std::uint64_t parent,
   if (name.size() < kFullNameBytesMax) name += "'";
   if (!Add(group, name, std::move(origin), MembersOf(*old, ranks), old->costs())) return false;
   for (std::uint32_t rank = 0; rank < sessions.size(); ++rank) {
-    Seat(group, rank, sessions[rank], true, "it ended or gave up while the group was shrinking",
+    Seat(group, rank, sessions[rank], true, "it exited, or gave up, while the group was shrinking",
          now_ns);
   }
   if (groups_[group].places == 0) left_.push_back(group);
@@ -112,7 +112,7 @@ Failure Membership::Split(SessionId session, const SplitCall& call, std::uint64_
         groups_.contains(call.group) ? JoinExisting(session, call) : Make(session, call, now_ns);
   }
   if (failure.ok()) return failure;
-  // A refused process will not come, so the others do not wait for it.
+  // The others need not wait for a process that was refused.
   const auto places = sessions_.find(session);
   if (places != sessions_.end()) {
     const auto place = places->second.find(call.group);

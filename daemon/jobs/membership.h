@@ -1,9 +1,13 @@
-// Which process on this node holds which rank of which group, and how groups are made and left.
+// Which process on this node holds which rank of which group.
 //
-// The first local rank that asks for a group makes it. The others then have a place in it, so a process that
-// ends before it asks fails the group as well (README.md, Membership).
+// The first local rank that asks for a group makes it, and gives the other local ranks a place in it. So a
+// process that ends before it asks fails the group as well. README.md, Membership, has the states of a place.
 //
-// groups_per_user_max keeps one user's splits from blocking other users' jobs; users without a name share it.
+// One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do not keep
+// other users' jobs from forming. Users without a name are not limited.
+//
+// Owner: Jobs. Thread: the loop's; time is an argument. Memory: an entry for each group and each place, at
+// most kGroupsMax groups, and kPlacesMax places of a session.
 #pragma once
 
 #include <cstddef>
@@ -46,31 +50,31 @@ class Membership {
  public:
   static constexpr std::size_t kGroupsMax = 4096;
   static constexpr std::size_t kPlacesMax = 1024;
-  static constexpr std::size_t kNameBytesMax = 100;      // One component.
+  static constexpr std::size_t kNameBytesMax = 100;      // One part.
   static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
 
   explicit Membership(collective::Collectives& collectives,
                       std::size_t groups_per_user_max = kGroupsMax)
       : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
 
-  // OK, or RESOURCE_EXHAUSTED if the user may not have another group.
+  // Ok if this user may have one more group; otherwise RESOURCE_EXHAUSTED with the reason.
   Failure RoomFor(const std::string& user) const;
 
-  // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
+  // A world group. `sessions` by rank; 0: remote, or a local process that has gone.
   // False: as RoomFor and Collectives::AddGroup.
   [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
                               std::vector<collective::Member> members,
                               const std::vector<SessionId>& sessions,
                               const collective::LinkCosts& costs, std::uint64_t now_ns);
-  // The ranks of `parent` that are left. Sessions by new rank.
+  // The remaining ranks of `parent`. `sessions` by new rank.
   [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
                                const std::vector<std::uint32_t>& ranks,
                                const std::vector<SessionId>& sessions, std::uint64_t now_ns);
   // The session's rank joins the group; the first one on this node makes it.
   [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
 
-  // Leaves a group in an orderly way. Returns all that it left, including those split from it that the
-  // session had not asked for yet.
+  // Leaves one group in order. Returns the groups left, including those split from it that the session had
+  // not asked for yet; empty: not one of its groups.
   std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
   std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns) {
     return LeaveEverything(session, {}, now_ns);
@@ -79,27 +83,29 @@ class Membership {
                                             std::uint64_t now_ns) {
     return LeaveEverything(session, {false, why}, now_ns);
   }
-  // The session gives up a place that it will never use.
+  // Gives up a place that the session will never use.
   void GiveUp(SessionId session, std::uint64_t group, const std::string& why,
               std::uint64_t now_ns) {
     Leave(session, group, {false, why}, now_ns);
   }
-  // A rank that a peer's report names as lost is lost in all groups split from `group`.
+  // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups split from
+  // it, even if its own daemon never knew them.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
 
   // Forgets groups that all local ranks have left; returns their ids.
   std::vector<std::uint64_t> RemoveLeft();
   bool AnyLeft() const { return !left_.empty(); }
 
-  // The session's rank in a group that it has joined, or nullptr.
+  // The session's rank in a group; nullptr: it has not joined it.
   const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
   bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
+  // The session's rank in its job's world or shrunk world; nothing: it has none.
   struct JobRank {
     JobId job;
     std::uint32_t rank = 0;
   };
   std::optional<JobRank> JobRankOf(SessionId session) const;
-  // 0: on another node, ended or left.
+  // The session with that rank; 0: it is remote, gone, or has left.
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
   const GroupOrigin* OriginOf(std::uint64_t group) const {
     const auto entry = groups_.find(group);
@@ -120,7 +126,7 @@ class Membership {
   using Places = std::map<std::uint64_t, Place>;  // By group.
   struct Entry {
     GroupOrigin origin;
-    std::vector<SessionId> holders;  // By local rank; 0: ended or left.
+    std::vector<SessionId> holders;  // By local rank; 0: gone or left.
     std::size_t places = 0;          // Held ones.
   };
   struct Departure {
@@ -147,7 +153,7 @@ class Membership {
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;
   std::map<std::string, std::size_t> groups_of_;  // By user.
-  std::vector<std::uint64_t> left_;               // Without held places.
+  std::vector<std::uint64_t> left_;               // Groups without a held place.
 };
 
 }  // namespace mlxcomm::jobs

@@ -25,7 +25,7 @@ Number Within(Number value, Number least, Number most) {
   return value == 0 ? 0 : std::clamp(value, least, most);
 }
 
-// 0: that one was not measured.
+// 0: not measured.
 template <typename Number>
 Number Worse(Number a, Number b, bool larger_is_worse) {
   if (a == 0 || b == 0) return std::max(a, b);
@@ -57,7 +57,7 @@ v1::LinkCosts MeasureCosts(const v1::NodeStatus& links) {
     std::uint64_t quickest_ns = 0;  // A frame takes the rail on which it arrives first.
     for (const v1::RailStatus& rail : link.rails()) {
       if (rail.state() != v1::RailState::up) continue;
-      // Of the first few all may have waited for a machine that was busy.
+      // The first few may all have waited for a busy machine.
       if (rail.round_trips() >= kRoundTripsMin) {
         quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min(), /*larger_is_worse=*/false);
       }

@@ -1,11 +1,9 @@
-// What all nodes have to see alike in a new group: the id of one that is split off, which each
-// computes by itself, so that nobody has to be asked; and what the links of a job's nodes cost,
-// which is measured by each daemon, sent with each rank that it announces, and the worst given to
-// all with the world group, so that all nodes choose the same plans.
+// What all nodes must agree on in a new group: the id of a split, which each node computes, and the costs of
+// links, so that all choose the same plans. Each daemon measures its own costs and sends them with each rank
+// that it announces; the world gets the worst.
 //
-// Figures are coarse, so that two runs of a job on the same cables choose alike: a
-// latency is the shortest seen, rounded up to a power of four. A user who must have
-// the same plans for ever, whatever is measured, gives the figures in the configuration.
+// Costs are coarse, so that two runs of a job on the same cables get the same plans: a latency is the
+// shortest seen, rounded up to a power of four. The configuration can fix them.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +14,19 @@
 
 namespace mlxcomm::jobs {
 
-// The id of the `number`-th split of `parent`, with these of its ranks in their new order; never 0.
-// A strong hash, because the members come from processes that may try to hit the id of somebody
-// else's group.
+// The id of the `number`-th split of `parent`, with these ranks in their new order; never 0. A strong hash,
+// because a hostile process may try to hit the id of another group.
 std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
                            std::span<const std::uint32_t> ranks);
 
-// From heartbeats: half the round trip of the slowest link, each by the quickest of its
-// rails and at its best of some, and how many interfaces lead to other nodes. A figure that
-// nobody has measured is 0.
+// Half the shortest round trip of the slowest link, each by its quickest rail, and the number of interfaces
+// that lead to other nodes. 0: not measured.
 v1::LinkCosts MeasureCosts(const v1::NodeStatus& links);
 
-// Within what a sound daemon can have measured; 0 stays 0.
+// Limits reported costs to plausible values; 0 stays 0.
 v1::LinkCosts BoundedCosts(const v1::LinkCosts& reported);
 
-// `worst` becomes the worse of both, figure by figure.
+// `worst` becomes the worse of both, field by field.
 void TakeWorse(const v1::LinkCosts& other, v1::LinkCosts& worst);
 
 }  // namespace mlxcomm::jobs

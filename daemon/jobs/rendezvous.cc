@@ -24,7 +24,7 @@ v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   return message;
 }
 
-// "A=1a2b B=*3c4d*5e6f*": the variables by name; behind * are the addresses that "localhost" may stand for.
+// "A=1a2b B=*3c4d*5e6f*": the variables by name; between * are addresses that "localhost" may stand for.
 std::map<std::string, std::string> Variables(const std::string& named_by) {
   std::map<std::string, std::string> variables;
   for (const absl::string_view variable : absl::StrSplit(named_by, ' ')) {
@@ -35,7 +35,7 @@ std::map<std::string, std::string> Variables(const std::string& named_by) {
   return variables;
 }
 
-bool SaysOwnAddress(const std::string& named_by) { return absl::StrContains(named_by, "=*"); }
+bool HasOwnAddress(const std::string& named_by) { return absl::StrContains(named_by, "=*"); }
 
 bool MayBeSame(const std::string& a, const std::string& b) {
   const auto is_one_of = [](const std::string& one, const std::string& all) {
@@ -44,7 +44,7 @@ bool MayBeSame(const std::string& a, const std::string& b) {
   return a == b || is_one_of(a, b) || is_one_of(b, a);
 }
 
-// The names of variables that are not the same in both.
+// The names of the variables that differ.
 std::set<std::string> Differences(const std::string& a, const std::string& b) {
   const std::map<std::string, std::string> of_a = Variables(a);
   const std::map<std::string, std::string> of_b = Variables(b);
@@ -97,15 +97,15 @@ Failure Rendezvous::Objection(const v1::RankAnnounced& claim, bool local) const 
   const auto job = jobs_.find(JobOf(claim));
   if (job == jobs_.end()) return {};
   for (const auto& [key, waiting] : job->second) {
-    // Each node speaks for its own ranks; a local claim is held against all.
+    // Each node speaks for its own ranks; a local claim is compared with all.
     if (!local && waiting.node != self_) continue;
     const std::uint32_t rank = waiting.claim.rank();
     if (rank == claim.rank()) return taken(waiting.claim.pid(), NodeName(waiting.node));
     if (waiting.claim.size() != claim.size()) {
       return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank()),
-              absl::StrCat("job ", claim.job(), ": rank ", claim.rank(), " says size ",
-                           claim.size(), ", but rank ", rank, " (", NodeName(waiting.node),
-                           ", pid ", waiting.claim.pid(), ") says ", waiting.claim.size(),
+              absl::StrCat("job ", claim.job(), ": rank ", claim.rank(), " has size ", claim.size(),
+                           ", but rank ", rank, " (", NodeName(waiting.node), ", pid ",
+                           waiting.claim.pid(), ") has size ", waiting.claim.size(),
                            ": start all ranks with the same size")};
     }
   }
@@ -157,7 +157,7 @@ void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node)
   ForgetLeft(id);
 }
 
-// Only who waits here is ever told of it.
+// Only ranks that wait here use the list of those that left.
 void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node) {
   Forget(id, rank, node);
   const auto job = jobs_.find(id);
@@ -195,7 +195,7 @@ void Rendezvous::Leave(std::uint64_t session) {
   std::erase_if(running_, [this, session](const auto& entry) {
     const auto& [rank, taken] = entry;
     if (taken.session != session) return false;
-    // The world may have been lost on its way to one of its nodes, for which the rank waits still.
+    // A node that missed the world still has the rank as waiting.
     if (!taken.is_known_everywhere) Withdraw(rank.first, taken.attempt);
     return true;
   });
@@ -222,7 +222,7 @@ void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name, std::uint
 
 void Rendezvous::OnNodeLost(const NodeId& node) {
   std::erase_if(held_, [&node](const Held& held) { return held.from == node; });
-  nodes_.erase(node);  // Else nodes that come and go under new names would fill it.
+  nodes_.erase(node);
   std::vector<std::pair<JobId, std::uint32_t>> gone;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
@@ -231,7 +231,7 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
   }
   for (const auto& [id, rank] : gone) Forget(id, rank, node);
   std::erase_if(settled_early_, [&node](const Attempt& attempt) { return attempt.first == node; });
-  for (const auto& [id, rank] : gone) FormIfComplete(id);  // It may have stood in the way.
+  for (const auto& [id, rank] : gone) FormIfComplete(id);  // Perhaps a rank was claimed twice.
 }
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
@@ -248,9 +248,9 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   const std::size_t own = of_node == waiting_of_.end() ? 0 : of_node->second;
   if (failure.ok() && (waiting_remotely_ >= kWaitingMax || own >= kWaitingPerNodeMax)) {
     failure = {FailureCode::kResourceExhausted, kNoRank,
-               absl::StrCat("node ", self_name_, " knows of ",
-                            own >= kWaitingPerNodeMax ? own : waiting_remotely_, " waiting ranks ",
-                            own >= kWaitingPerNodeMax ? "of that node " : "", "already")};
+               absl::StrCat("node ", self_name_, " already has ",
+                            own >= kWaitingPerNodeMax ? own : waiting_remotely_, " waiting ranks",
+                            own >= kWaitingPerNodeMax ? " of that node" : "")};
   }
   if (!failure.ok()) {
     v1::PeerMessage message;
@@ -264,7 +264,7 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
     outbox_.emplace_back(SendTo{node, std::move(message)});
     return;
   }
-  Forget(id, claim.rank(), node);  // What it says later holds.
+  Forget(id, claim.rank(), node);  // A later claim replaces an earlier one.
   ++waiting_remotely_;
   ++waiting_of_[node];
   Waiting& waiting = jobs_[id][{claim.rank(), node}];
@@ -280,7 +280,7 @@ void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& wi
   for (const auto& [key, waiting] : job->second) {
     if (waiting.node != node || waiting.claim.attempt() != withdrawn.attempt()) continue;
     ForgetWhoLeft(id, waiting.claim.rank(), node);
-    return FormIfComplete(id);  // Another node's claim of that rank may have waited for this.
+    return FormIfComplete(id);  // Perhaps another node claims the rank too.
   }
 }
 
@@ -293,8 +293,8 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   if (first.node != self_ || job.size() != first.claim.size()) return;
   std::uint32_t next = 0;
   for (const auto& [key, waiting] : job) {
-    if (waiting.claim.rank() != next++) return;              // One is missing, another doubled.
-    if (waiting.claim.size() != first.claim.size()) return;  // Its own node is being told.
+    if (waiting.claim.rank() != next++) return;  // Missing, or claimed twice.
+    if (waiting.claim.size() != first.claim.size()) return;
   }
   const std::uint64_t group = NewGroupId();
   v1::PeerMessage message;
@@ -326,7 +326,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   outbox_.emplace_back(WorldFormed{id, group, std::move(members), costs});
 }
 
-// 0: none of those that wait here.
+// 0: the rank does not wait here.
 std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
   const auto job = jobs_.find(JobId{formed.user(), formed.job()});
   if (job == jobs_.end()) return 0;
@@ -344,9 +344,8 @@ NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
   return node;
 }
 
-// Another node may know of a restart, and form a world with the new daemon, while this node still waits for
-// the one that has ended. Once its loss is noticed all groups of that node fail, and the new one must not be
-// among them.
+// True: the world has a rank of a restarted daemon, while this node has not noticed the loss of the former
+// one yet. When it does, it fails all groups of that node, and this world must not be among them.
 bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
   return std::ranges::any_of(formed.members(), [this](const v1::WorldMember& member) {
     const auto known = nodes_.find(NodeOf(member));
@@ -354,7 +353,7 @@ bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
   });
 }
 
-// From the node of rank 0, and of a size that a job may have.
+// True: it comes from the node of rank 0, and its fields are within bounds.
 bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
   const auto has_node = [&node](const v1::WorldMember& member) {
@@ -364,7 +363,7 @@ bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const
          std::ranges::all_of(formed.members(), has_node) && NodeOf(formed.members(0)) == node;
 }
 
-// Nodes outside a world make no group of it, and nobody would tell them that it has failed.
+// A node outside the world makes no group of it, and would not learn of its failure.
 bool Rendezvous::IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const {
   const bool is_in_it = std::ranges::any_of(
       formed.members(), [this](const v1::WorldMember& member) { return NodeOf(member) == self_; });
@@ -430,8 +429,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   }
 }
 
-// Nodes that have no part in the world may not hear of it. A restarted daemon has none: the world
-// has the attempt of its earlier run, and goes to that run.
+// Nodes outside the world may miss it. So may a restarted daemon, if the world has an attempt of its earlier
+// run.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank) {
   const v1::PeerMessage message =
       Withdrawal({formed.user(), formed.job()}, formed.members(static_cast<int>(rank)).attempt());
@@ -443,7 +442,7 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
   }
 }
 
-// Those in the world do not wait any more; a newer attempt of the same rank waits on.
+// The world's ranks no longer wait; a newer attempt of the same rank does.
 void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members) {
   const JobId id{formed.user(), formed.job()};
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
@@ -484,7 +483,6 @@ void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) 
   }
 }
 
-// Empty: nobody.
 std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
                                         bool have_left) const {
   std::vector<std::string> missing;
@@ -500,8 +498,8 @@ std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::ui
   return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ShortList(missing, ", ", 80));
 }
 
-// Jobs of one user and launcher, of which each lacks what the others have: the variables from which their
-// names follow were meant to be the same. This one comes first; empty: no others, or too many.
+// Jobs of one user and launcher that have different ranks and together all of them: their names come from
+// variables that were meant to be the same. This job comes first; empty: no others, or too many.
 std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& id) const {
   constexpr std::size_t kPartsMax = 16;
   const auto own = jobs_.find(id);
@@ -527,15 +525,15 @@ std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& i
   return parts;
 }
 
-// "localhost" on rank 0's node is the address that the others have for it: ranks of this node that say so
-// take the others' name.
+// "localhost" on rank 0's node is the address that the others have for that node: ranks here that were given
+// "localhost" take the others' job name.
 void Rendezvous::JoinOtherHalf(const JobId& id) {
   const std::vector<Jobs::const_iterator> parts = PartsOf(id);
   if (parts.size() != 2) return;
   for (const std::size_t own : {0u, 1u}) {
     const std::string& named_by = parts[own]->second.begin()->second.claim.named_by();
     const std::string& of_others = parts[1 - own]->second.begin()->second.claim.named_by();
-    const bool is_own = SaysOwnAddress(named_by) && !SaysOwnAddress(of_others) &&
+    const bool is_own = HasOwnAddress(named_by) && !HasOwnAddress(of_others) &&
                         parts[own]->second.begin()->first.first == 0;
     if (!is_own || !Differences(named_by, of_others).empty()) continue;
     const JobId from = parts[own]->first;
@@ -595,22 +593,21 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
   if (missing.empty() && !left.empty()) {
     return absl::StrCat(
         after, left, " of ", waiting.claim.size(),
-        " had come, but gave up or ended: start all ranks again, at about the same time");
+        " had joined, but gave up or exited: start all ranks again, at about the same time");
   }
   if (missing.empty()) {
     return absl::StrCat(after, "all ", waiting.claim.size(), " ranks are known here, but node ",
                         NodeName(job.begin()->second.node),
-                        ", where rank 0 is, has not formed "
-                        "the job: do its log and the links between the nodes (mlxcommctl "
-                        "status) tell why?");
+                        " (rank 0) has not formed the job: check its log and the links between "
+                        "the nodes (mlxcommctl status)");
   }
   const std::string other_half = DescribeOtherHalf(id);
   if (!other_half.empty()) {
     return absl::StrCat(after, missing, " of ", waiting.claim.size(),
-                        " had not come: ", other_half);
+                        " had not joined: ", other_half);
   }
-  return absl::StrCat(after, missing, " of ", waiting.claim.size(), " had not come",
-                      left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or ended)"),
+  return absl::StrCat(after, missing, " of ", waiting.claim.size(), " had not joined",
+                      left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or exited)"),
                       ": are they started, with this job name",
                       id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
                       ", and are their daemons linked (mlxcommctl status)?");

@@ -5,13 +5,12 @@
 //                                     ranks of which job are taken here)
 //
 // The node of rank 0 decides, so one world group results whatever the order in which announcements arrive.
-// A job belongs to one user (proto/types/job_id.h). See README.md, Rendezvous.
+// See README.md, Rendezvous.
 //
-// Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument. Owner: Jobs. Thread: the
-// loop's. Memory: one entry for each rank that waits: at most kWaitingMax of other nodes,
-// kWaitingPerNodeMax of one; kSettledMax of ranks that are still to be announced though their world is
-// formed; kLeftMax of ranks that left while another waits here; kHeldMax worlds of nodes whose restart this
-// node has not noticed yet.
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
+// Memory: an entry for each waiting rank (kWaitingMax of other nodes, kWaitingPerNodeMax of one), for ranks
+// announced after their world (kSettledMax), for ranks that left while another waits here (kLeftMax), and
+// for worlds of nodes whose restart this node has not noticed yet (kHeldMax).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ inline JobId JobOf(const v1::RankAnnounced& claim) { return {claim.user(), claim
 class Rendezvous {
  public:
   static constexpr std::size_t kWaitingMax = 16384;
-  static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
+  static constexpr std::size_t kWaitingPerNodeMax = 4096;  // A daemon's limit of clients.
   static constexpr std::size_t kSettledMax = 4096;
   static constexpr std::size_t kLeftMax = 4096;
   static constexpr std::size_t kHeldMax = 64;
@@ -54,8 +53,7 @@ class Rendezvous {
     std::uint64_t timeout_ns = 0;
   };
 
-  // `incarnation` makes group ids unique among daemons, and attempts among those that this
-  // node has had.
+  // `incarnation` makes group ids unique among daemons, and attempts among this node's runs.
   Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation, Outbox& outbox)
       : self_(self),
         self_name_(std::move(self_name)),
@@ -66,9 +64,9 @@ class Rendezvous {
   // `claim` without the attempt.
   void Attach(std::uint64_t session, v1::RankAnnounced claim, std::uint64_t timeout_ns,
               std::uint64_t now_ns);
-  // The process withdrew, died, or its rank of a running job has gone.
+  // The process withdrew or died, or its rank has left its job.
   void Leave(std::uint64_t session);
-  // Every node of the group has said that it exists there.
+  // The group exists on all its nodes.
   void OnWorldReady(std::uint64_t group);
 
   void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
@@ -76,27 +74,27 @@ class Rendezvous {
   void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
   void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
   void OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed);
-  // Worlds that wait until this node has noticed that another one's daemon was restarted. Call it once the
-  // groups of a lost node have failed; and with a group that has failed elsewhere.
+  // Takes worlds that were held until this node noticed another's restart. Call it after the groups of a lost
+  // node have failed, and with a group that has failed on another node.
   void TakeHeld();
   void TakeHeld(std::uint64_t group);
   void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : *deadlines_.begin(); }
-  // For status: everybody who waits, here and elsewhere, by job and rank.
+  // For status: all waiting ranks, local and remote, by job and rank.
   std::vector<Waiting> AllWaiting() const;
-  // For people: the jobs of which each has a part of the ranks of one, and which variables made them differ;
-  // empty: none. Two launches at once never look like that, for each has all its ranks.
+  // For people: names jobs that look like parts of one, and the variables by which their names differ; empty:
+  // none. Two launches at once never look like that, because each has all its ranks.
   std::string DescribeOtherHalf(const JobId& id) const;
   std::string DescribeOtherHalf(std::uint64_t session) const;
   std::string NodeName(const NodeId& node) const;
   std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
-  // Unlike any other of any daemon.
+  // Unique among all daemons.
   std::uint64_t NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
 
  private:
-  using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and whose claim.
+  using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and claiming node.
   using Jobs = std::map<JobId, Job>;
   using Attempt = std::pair<NodeId, std::uint64_t>;
   struct Taken {
@@ -104,7 +102,7 @@ class Rendezvous {
     std::uint64_t pid = 0;
     std::uint64_t attempt = 0;
     std::uint64_t group = 0;
-    bool is_known_everywhere = false;  // All nodes of the world have heard of it.
+    bool is_known_everywhere = false;  // The world exists on all its nodes.
   };
 
   struct Known {
@@ -119,13 +117,13 @@ class Rendezvous {
   static std::uint64_t NumbersOf(std::uint64_t incarnation) {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
-  static NodeId NodeOf(const v1::WorldMember& member);  // Of a world that IsFine.
-  // Whether that daemon can have made the attempt; 0 says nothing.
+  static NodeId NodeOf(const v1::WorldMember& member);  // For worlds that pass IsFine.
+  // Returns whether that daemon may have made the attempt; 0 is unknown.
   static bool MayBeOf(std::uint64_t attempt, const Known& node) {
     return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
   }
   static Failure CheckClaim(const JobId& id, std::uint32_t rank, std::uint32_t size);
-  // What speaks against the claim; ok: nothing.
+  // Why the claim is refused; ok: it is not.
   Failure Objection(const v1::RankAnnounced& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure) {
     Leave(session);
@@ -148,7 +146,7 @@ class Rendezvous {
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank);
   void SettleEarly(const Attempt& attempt);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
-  // Those that are not there and never were, or were there and have left.
+  // Names the ranks that have not joined yet, or those that joined and left.
   std::string DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
                               bool have_left) const;
   std::string DescribeLateness(const JobId& id, const Job& job, const Waiting& waiting) const;
@@ -158,20 +156,20 @@ class Rendezvous {
   std::uint64_t incarnation_;
   Outbox& outbox_;
   Jobs jobs_;
-  // Of these jobs: ranks that gave up or ended while others go on waiting.
+  // By waiting job: ranks that gave up or ended while others wait.
   std::map<JobId, std::set<std::uint32_t>> left_;
   std::size_t left_count_ = 0;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
-  // Attempts in a world that was heard of before they were.
+  // Attempts that are in a world, but have not been announced yet.
   std::set<Attempt> settled_early_;
-  std::deque<Attempt> settled_order_;  // The oldest first; some have been announced since.
+  std::deque<Attempt> settled_order_;  // Oldest first; some have been announced since.
   std::map<NodeId, Known> nodes_;
   std::deque<Held> held_;
   std::uint64_t next_attempt_;
   std::uint64_t groups_formed_ = 0;
   std::size_t waiting_remotely_ = 0;
-  std::map<NodeId, std::size_t> waiting_of_;  // Of these, by node.
-  std::multiset<std::uint64_t> deadlines_;    // Of local ranks.
+  std::map<NodeId, std::size_t> waiting_of_;  // Remote ones, by node.
+  std::multiset<std::uint64_t> deadlines_;    // Local ranks'.
 };
 
 }  // namespace mlxcomm::jobs

@@ -30,7 +30,7 @@ Shrink::Round* Shrink::RoundOf(std::uint64_t group) {
   return &rounds_.emplace(group, std::move(round)).first->second;
 }
 
-// Looks again at the group, and at what this node's own ranks say.
+// Updates the view of the group, and the words of local ranks.
 bool Shrink::Refresh(std::uint64_t group, Round& round) const {
   if (!groups_.Look(group, round.view)) return false;
   for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {
@@ -60,7 +60,7 @@ void Shrink::SendState(const NodeId& node, const v1::ShrinkState& state) {
   outbox_.emplace_back(SendTo{node, message});
 }
 
-// Says what this node's ranks want, where that is news.
+// Sends the state of this node's ranks to the others if it has changed.
 void Shrink::SendState(std::uint64_t group, Round& round) {
   if (!Refresh(group, round)) return;
   const v1::ShrinkState state = StateOf(group, round);
@@ -117,7 +117,7 @@ void Shrink::OnGroupRemoved(std::uint64_t group) {
   rounds_.erase(group);
   ready_.erase(group);
   const auto forming = forming_.find(group);
-  // The others wait for the former's word, even when its own ranks are gone.
+  // The others wait for the former, even if its own ranks are gone.
   if (forming != forming_.end() && forming->second.former != self_) forming_.erase(forming);
 }
 
@@ -189,9 +189,9 @@ bool Shrink::OnState(const NodeId& node, const v1::ShrinkState& state) {
   return fine;
 }
 
-// What a word about one group says of another that is in doubt.
+// Uses a state of one group as news about another that is in doubt.
 void Shrink::NoteReady(const NodeId& node, const v1::ShrinkState& state) {
-  // Nobody asks about a group that was not ready for him.
+  // A rank asks only about a group that was ready for it.
   const auto doubtful = forming_.find(state.group());
   if (state.asked_size() > 0 && doubtful != forming_.end() && doubtful->second.in_doubt &&
       Contains(doubtful->second.nodes, node)) {
@@ -208,10 +208,9 @@ void Shrink::AnswerDoubt(const NodeId& node, const v1::ShrinkState& state) {
   const auto doubtful = forming_.find(state.doubt());
   if (doubtful != forming_.end() && Contains(doubtful->second.nodes, node) &&
       doubtful->second.former != self_) {
-    // Having said that it is not ready here, this node may not take a late word of the
-    // former that it is.
+    // After this answer, the node must ignore a late ShrinkReady from the former.
     if (!doubtful->second.in_doubt) Doubt(doubtful->first, doubtful->second);
-    // A node that is in doubt too has not heard that the group is ready.
+    // A node that is in doubt too has not received ShrinkReady.
     std::erase(doubtful->second.awaited, node);
   }
   if (state.answers_doubt()) return;
@@ -248,8 +247,8 @@ void Shrink::Form(std::uint64_t group, Round& round, const std::vector<std::uint
     for (const auto& [rank, asker] : askers) {
       Refuse(asker.session, group,
              {FailureCode::kResourceExhausted, kNoRank,
-              "this node has too many groups: close those that are no longer "
-              "used, then ask again"});
+              "this node has too many groups: close unused ones, then shrink "
+              "again"});
     }
     return;
   }
@@ -294,7 +293,7 @@ bool Shrink::BeginForming(std::uint64_t group, std::uint64_t new_group, const No
   return true;
 }
 
-// What was in doubt has been decided: there is another group now.
+// Another group was formed, which settles the doubt.
 void Shrink::AbandonDoubtful(std::uint64_t group) {
   std::erase_if(forming_, [&](const auto& entry) {
     const Forming& forming = entry.second;
@@ -317,13 +316,13 @@ bool Shrink::IsForItsSenderToForm(const NodeId& node, const std::vector<std::uin
 bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   Round* const round = RoundOf(formed.group());
   if (round == nullptr || !Refresh(formed.group(), *round)) {
-    SendJoined(node, formed.new_group(), "the ranks there have left the failed group");
+    SendJoined(node, formed.new_group(), "its ranks have left the failed group");
     return true;
   }
   const std::vector<std::uint32_t> ranks(formed.ranks().begin(), formed.ranks().end());
   if (!IsForItsSenderToForm(node, ranks, *round)) return false;
-  // A later former, for it takes more ranks for gone: those who asked it have found the
-  // earlier one lost, and nobody ready.
+  // A later former considers more ranks gone. Ranks that asked it have found the earlier former lost, and no
+  // node that is ready.
   for (auto& [id, forming] : forming_) {
     if (forming.group != formed.group() || forming.first_rank >= ranks.front() ||
         forming.in_doubt || forming.former == self_) {
@@ -335,19 +334,19 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   const bool asked =
       std::ranges::any_of(ranks, [&](std::uint32_t rank) { return round->askers.contains(rank); });
   if (!asked) {
-    SendJoined(node, formed.new_group(), "no rank there asks any more");
+    SendJoined(node, formed.new_group(), "its ranks no longer ask to shrink");
   } else if (!BeginForming(formed.group(), formed.new_group(), node, *round, ranks)) {
     SendJoined(node, formed.new_group(), "it has too many groups");
   } else {
     RefuseLeftOut(formed.group(), *round, node);
-    // First that these ranks ask no more, then that the group may be used.
+    // First report that these ranks no longer ask, then that the group may be used.
     SendState(formed.group(), *round);
     SendJoined(node, formed.new_group(), {});
   }
   return true;
 }
 
-// Ranks here that the former took for gone, because it had lost the way to this node.
+// The former considered these local ranks gone, because it had lost the route to this node.
 void Shrink::RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& former) {
   const Askers left_out = std::exchange(round.askers, {});
   std::string who = "the others";
@@ -358,11 +357,10 @@ void Shrink::RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& form
     }
   }
   for (const auto& [rank, asker] : left_out) {
-    Refuse(
-        asker.session, group,
-        {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-         absl::StrCat(who, " have formed a new group of group ", round.view.name, " without rank ",
-                      rank, ", for they had lost the way to it: start it again")});
+    Refuse(asker.session, group,
+           {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+            absl::StrCat(who, " have shrunk group ", round.view.name, " without rank ", rank,
+                         ", because they had lost the route to it: start it again")});
   }
 }
 
@@ -387,12 +385,12 @@ void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
     const std::vector<NodeId>& nodes = found->second.nodes;
     const auto at = std::ranges::find(nodes, node) - nodes.begin();
     const auto& [rank, description] = found->second.first_ranks[static_cast<std::size_t>(at)];
-    outbox_.emplace_back(GroupFailed{
-        joined.new_group(),
-        {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-         absl::StrCat(description, " of the failed group takes no part in the new one: ",
-                      std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
-                      ". Shrink it again.")}});
+    outbox_.emplace_back(
+        GroupFailed{joined.new_group(),
+                    {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+                     absl::StrCat(description, " of the failed group cannot join the new one: ",
+                                  std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
+                                  ". Shrink again.")}});
   }
   FinishIfJoined(joined.new_group());
 }
@@ -420,7 +418,7 @@ void Shrink::Settle(std::uint64_t new_group) {
   Forming forming = std::move(found->second);
   forming_.erase(found);
   const auto round = rounds_.find(forming.group);
-  if (round != rounds_.end()) {  // Those who asked again while it was in doubt.
+  if (round != rounds_.end()) {  // Ranks may have asked again while it was in doubt.
     for (const auto& [rank, session] : forming.sessions) {
       const auto asker = round->second.askers.find(rank);
       if (asker == round->second.askers.end() || !forming.in_doubt) continue;
@@ -436,14 +434,14 @@ void Shrink::Settle(std::uint64_t new_group) {
   }
 }
 
-// Its former is lost: others may have heard that it is ready, or not.
+// The former is lost: other nodes may have received ShrinkReady, or not.
 void Shrink::Doubt(std::uint64_t new_group, Forming& forming) {
   forming.in_doubt = true;
   Round* const round = RoundOf(forming.group);
   if (round != nullptr) {
     round->askers.merge(forming.askers);
   }
-  for (const auto& [rank, asker] : forming.askers) {  // Nobody, as long as they hold places.
+  for (const auto& [rank, asker] : forming.askers) {
     Refuse(asker.session, forming.group,
            {FailureCode::kRankLost, kNoRank, "the node that formed the new group is lost"});
   }
@@ -480,10 +478,10 @@ Failure Shrink::LateFailure(std::uint64_t group, const Asker& asker) const {
       "group ", name, " has not shrunk within ", static_cast<double>(asker.timeout_ns) / 1e9,
       " s: ",
       count > 0 ? absl::StrCat(missing, count == 1 ? " has" : " have",
-                               " neither asked for it nor ended: every rank that is left must "
-                               "call shrink, and the others must end")
-                : std::string("all ranks have asked, but not every node has answered: look at "
-                              "their daemons (mlxcommctl status)"));
+                               " neither called shrink nor exited: every remaining rank must "
+                               "call shrink, and the others must exit")
+                : std::string("all ranks have called shrink, but not every node has answered: "
+                              "check their daemons (mlxcommctl status)"));
   return failure;
 }
 

@@ -4,12 +4,11 @@
 //   ─node of the lowest remaining rank: ShrinkFormed─▶ all have the new group
 //   ─ShrinkJoined─▶ that node knows it ─ShrinkReady─▶ the ranks are answered
 //
-// Ranks are answered only when the new group exists everywhere. README.md, Shrink, tells what happens if
-// the node that forms it is lost meanwhile.
+// README.md, Shrink, says what happens if the node that forms the group is lost meanwhile.
 //
-// Sans-I/O: calls in, calls of the ShrinkPort out; time is an argument. Owner: Jobs. Thread: the loop's.
-// Memory: for each failed group that somebody asked about, a word for each rank; for each group that has
-// shrunk here, its nodes.
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
+// Memory: for each failed group that may shrink, a word for each rank; for each group that has shrunk here,
+// its nodes.
 #pragma once
 
 #include <cstdint>
@@ -63,14 +62,14 @@ class Shrink {
   Shrink(const NodeId& self, ShrinkGroups& groups, Outbox& outbox)
       : self_(self), groups_(groups), outbox_(outbox) {}
 
-  // `rank` is the session's in the group, and does not wait yet; the caller has checked that.
+  // `rank` is the session's in the group, and must not be waiting already.
   void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank, std::uint64_t timeout_ns,
            std::uint64_t now_ns);
-  // The caller gave up, or the process ended. No answer follows.
+  // The caller gave up, or its process ended. No answer follows.
   void Withdraw(std::uint64_t session, std::uint64_t group);
-  // A local rank of a group that has failed is gone, or has left.
+  // A local rank of a failed group is gone, or has left.
   void OnChanged(std::uint64_t group);
-  // It is no more on this node; nobody asks about it any more.
+  // The group was removed from this node, and no local rank asks about it.
   void OnGroupRemoved(std::uint64_t group);
 
   void OnNodeUp(const NodeId& node);
@@ -83,7 +82,7 @@ class Shrink {
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // For status: who waits for whom. False: nobody here has asked, or everybody has.
+  // For status: which ranks wait, and for which. False: no local rank has asked, or all ranks have.
   bool Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const;
   std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
 
@@ -96,25 +95,25 @@ class Shrink {
     std::uint64_t since_ns = 0;
   };
   using Askers = std::map<std::uint32_t, Asker>;  // By rank in the failed group.
-  // What is known of a group that may shrink.
+  // A failed group that may shrink.
   struct Round {
     GroupView view;
     Askers askers;            // Local.
     std::vector<Word> words;  // By rank.
-    std::string reported;     // What the others last heard from here, serialized.
+    std::string reported;     // The last state sent from here, serialized.
   };
-  // A new group that is not known to be everywhere yet.
+  // A new group that is not known to exist everywhere yet.
   struct Forming {
     std::uint64_t group = 0;  // The failed one.
     NodeId former;
-    std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
-    std::vector<NodeId> nodes;     // All but this.
-    // Of each of those: its number in the new group, and its name for people.
+    std::uint32_t first_rank = 0;  // The lowest remaining rank; its node is the former.
+    std::vector<NodeId> nodes;     // Other nodes.
+    // The first rank of each: its number in the new group, and its description.
     std::vector<std::pair<std::uint32_t, std::string>> first_ranks;
-    // Former: nodes that have not joined. In doubt: that have not said what they know.
+    // Nodes that have not joined (former), or that have not answered (in doubt).
     std::vector<NodeId> awaited;
     Askers askers;                                    // Empty while in doubt: they ask again.
-    std::map<std::uint32_t, std::uint64_t> sessions;  // Who was given a place, by rank.
+    std::map<std::uint32_t, std::uint64_t> sessions;  // Local sessions with a place, by rank.
     bool in_doubt = false;
   };
   // A new group whose ranks have been answered.
@@ -130,7 +129,7 @@ class Shrink {
   void SendState(const NodeId& node, const v1::ShrinkState& state);
   void Decide(std::uint64_t group);
   void Form(std::uint64_t group, Round& round, const std::vector<std::uint32_t>& ranks);
-  // False: the group cannot be made; everybody goes on asking.
+  // False: the group cannot be made, and all ranks go on asking.
   bool BeginForming(std::uint64_t group, std::uint64_t new_group, const NodeId& former,
                     Round& round, const std::vector<std::uint32_t>& ranks);
   bool IsForItsSenderToForm(const NodeId& node, const std::vector<std::uint32_t>& ranks,

@@ -47,7 +47,7 @@ def test_a_join_ends_at_its_own_deadline_while_the_other_daemon_stands_still(clu
         _, what = heard(rank_of(c, "job", 1 - stopped, 2, "join:3", "sum:8", node=1 - stopped))
         assert time.monotonic() - began < 9
         assert what.startswith("DEADLINE_EXCEEDED: job job: after 3 s "), what
-        expected = "still to join: node node-1 (rank 1)" if stopped else "node node-0, where rank 0 is"
+        expected = "still to join: node node-1 (rank 1)" if stopped else "node node-0 (rank 0)"
         assert expected in what, what
     if stopped:  # It learns of the world and of its end.
         assert "RANK_LOST" in heard(other)[1]

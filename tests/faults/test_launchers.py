@@ -109,4 +109,4 @@ def test_missing_rank_is_named_in_status_and_at_the_deadline(cluster):
         assert process.finish() == 0
     alone = joiner(c, 0, 3, timeout=0.5)
     assert alone.finish() == 0
-    assert "DeadlineExceededError" in alone.lines[0] and "ranks 1, 2 of 3 had not come" in alone.lines[0]
+    assert "DeadlineExceededError" in alone.lines[0] and "ranks 1, 2 of 3 had not joined" in alone.lines[0]

@@ -67,7 +67,7 @@ def test_a_daemon_that_stops_says_so_only_where_it_was_told_to():
 
 def test_an_explained_error_explains_later_losses_of_its_job_and_of_no_other():
     first = raised(110, "UNAVAILABLE: no daemon", node=1)
-    late = raised(150, "DEADLINE_EXCEEDED: ranks 1 of 2 had not come")
+    late = raised(150, "DEADLINE_EXCEEDED: ranks 1 of 2 had not joined")
     assert rules.unexplained([first, late], [fault()]) == []
     assert rules.unexplained([late], [fault()]) == [late]
     other = raised(150, late.text, job="other")

@@ -220,9 +220,8 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   c.Wait(1);
   c.ExpectAllFailed(FailureCode::kUnavailable);
   EXPECT_EQ(c.at(1).failure.rank, 3);
-  EXPECT_THAT(
-      c.at(1).failure.message,
-      HasSubstr("after 5 s node node-1 has found no way to node node-3, where rank 3 is: connect"));
+  EXPECT_THAT(c.at(1).failure.message,
+              HasSubstr("after 5 s node node-1 has no route to node node-3 (rank 3): connect"));
   c.Link(1, 3);  // Too late: no effect.
   c.Run();
   c.ExpectAllFailed(FailureCode::kUnavailable);
@@ -290,7 +289,7 @@ TEST(FormingWorlds, NodeThatNeverJoinsFailsItAtTheFirstDeadlineOfARankAndIsNamed
   EXPECT_EQ(c.at(0).late.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(c.at(0).late.rank, 2);
   EXPECT_EQ(c.at(0).late.message,
-            "job train: after 3 s still to join: node node-2 (rank 2). Look at their daemons "
+            "job train: after 3 s still to join: node node-2 (rank 2). Check their daemons "
             "(mlxcommctl status)");
   EXPECT_TRUE(c.at(1).late.ok()) << "its deadline comes later";
 }
@@ -305,7 +304,7 @@ TEST(FormingWorlds, RankIsLateWhereTheNodeOfRankZeroSaysNothing) {
   c.Wait(3 * kSecondNs);
   EXPECT_EQ(c.at(1).late.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(c.at(1).late.rank, 0);
-  EXPECT_THAT(c.at(1).late.message, HasSubstr("after 3 s node node-0, where rank 0 is, has not"));
+  EXPECT_THAT(c.at(1).late.message, HasSubstr("after 3 s node node-0 (rank 0) has not"));
 }
 
 // Why: the rank that gives up first may be on a node that does not know whom it waits for.
@@ -326,7 +325,7 @@ TEST(FormingWorlds, RankIsLateWhileItsNodeLooksForAWay) {
   c.Form();
   c.Wait(3 * kSecondNs);
   EXPECT_EQ(c.at(0).late.code, FailureCode::kDeadlineExceeded);
-  EXPECT_THAT(c.at(0).late.message, HasSubstr("after 3 s node node-0 has found no way to node"));
+  EXPECT_THAT(c.at(0).late.message, HasSubstr("after 3 s node node-0 has no route to node"));
 }
 
 // Messages that no well-behaved node sends.

@@ -38,7 +38,7 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
             "same on all, and is not; MLXCOMM_JOB=NAME on all ranks settles it");
   cluster.nodes[0]->rendezvous()->OnTime(2'000'000'000);
   EXPECT_THAT(cluster.nodes[0]->refused[1].message,
-              HasSubstr("rank 1 of 2 had not come: job mlx-1 (rank 0)"));
+              HasSubstr("rank 1 of 2 had not joined: job mlx-1 (rank 0)"));
 
   // Nothing of another user, launcher or size, nothing that was named by its user, and no rank twice.
   attach(0, 2, 0, "mlx-1", "PORT=11");

@@ -319,7 +319,7 @@ TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   EXPECT_EQ(cluster.nodes[1]->refused[1].code, FailureCode::kDeadlineExceeded);
 }
 
-// Why: "ranks  had not come" would make people look for processes that are all there.
+// Why: "ranks  had not joined" would make people look for processes that are all there.
 TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJob) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
@@ -328,11 +328,11 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
   cluster.nodes[1]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
               testing::AllOf(HasSubstr("all 2 ranks are known"), HasSubstr("node-1"),
-                             testing::Not(HasSubstr("had not come"))));
+                             testing::Not(HasSubstr("had not joined"))));
 }
 
 // Why: where all give up within milliseconds of each other, the last one named all others as ranks that
-// had not come, and so hid the one that was missing.
+// had not joined, and so hid the one that was missing.
 TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 4);
@@ -340,12 +340,12 @@ TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
   cluster.Attach(1, 3, 2, 4);
   cluster.Run();
   cluster.nodes[0]->rendezvous()->OnTime(1'000'000'000);
-  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr(" rank 3 of 4 had not come:"));
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr(" rank 3 of 4 had not joined:"));
   cluster.Run();
   cluster.nodes[1]->rendezvous()->Leave(2);
   cluster.nodes[1]->rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[3].message,
-              HasSubstr(" rank 3 of 4 had not come (ranks 0, 1 had, but gave up or ended):"));
+              HasSubstr(" rank 3 of 4 had not joined (ranks 0, 1 had, but gave up or exited):"));
 }
 
 // How: rank 1's message is lost, so that rank 0's node never forms the job, and rank 0 gives up first.
@@ -360,10 +360,10 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   Cluster::Node& other = *cluster.nodes[1];
   other.rendezvous()->OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
-              HasSubstr(" rank 0 of 2 had come, but gave up or ended"));
+              HasSubstr(" rank 0 of 2 had joined, but gave up or exited"));
   cluster.Attach(1, 3, 1, 2);
   other.rendezvous()->OnTime(1'000'000'000);
-  EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
+  EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not joined:"));
 }
 
 // Why: a neighbour may announce and withdraw any number of ranks; what is kept of those that left is bounded.

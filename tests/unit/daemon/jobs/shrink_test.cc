@@ -275,7 +275,7 @@ TEST(ShrinkTest, DeadlineNamesWhoHasNotAskedAndLeavesTheOthersAsking) {
   const Failure& failure = cluster.nodes[0]->refused.at(1);
   EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(failure.rank, 1);
-  EXPECT_THAT(failure.message, HasSubstr("rank 1 (node) has neither asked"));
+  EXPECT_THAT(failure.message, HasSubstr("rank 1 (node) has neither called shrink"));
   EXPECT_THAT(failure.message, testing::Not(HasSubstr("rank 2")));
   // It asks again, and the last one comes: all three are there.
   cluster.Ask(0);
@@ -424,7 +424,7 @@ TEST(ShrinkTest, ANodeThatCannotTakePartFailsTheNewGroup) {
   cluster.Ask(1);
   cluster.Run();
   EXPECT_THAT(cluster.nodes[0]->why.message, HasSubstr("too many groups"));
-  EXPECT_THAT(cluster.nodes[0]->why.message, HasSubstr("takes no part in the new one"));
+  EXPECT_THAT(cluster.nodes[0]->why.message, HasSubstr("cannot join the new one"));
   EXPECT_EQ(cluster.nodes[0]->why.rank, 1) << "a lost rank is named";
   EXPECT_EQ(cluster.nodes[0]->ready[1].size(), 1u);
 }
