@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: whether compressed, and its length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
 // A daemon that does not read a few hundred bytes in this time counts as gone. It lets a user who asks very
-// much wait for up to five seconds (daemon/control/frame_meter.h).
+// much wait for up to five seconds (daemon/intake/guard/frame_meter.h).
 constexpr auto kWritePatience = std::chrono::seconds(8);
 // Calls that no thread waits for any more. A daemon that has left this many unanswered gets no
 // more.

@@ -27,7 +27,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/control/control_server.h"
 #include "daemon/fabric/tcp_fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
@@ -37,6 +36,7 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
+#include "daemon/services/control_server.h"
 #include "daemon/work/scratch_pool.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
@@ -87,7 +87,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     node::Node& node;
     intake::Intake& intake;
     fabric::TcpFabric& fabric;
-    control::ControlServer& control;
+    services::ControlServer& control;
     ScratchPool& scratch;
     HelloSockets* hellos = nullptr;
   };
@@ -199,7 +199,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   node::Node* node_ = nullptr;
   intake::Intake* intake_ = nullptr;
   fabric::TcpFabric* fabric_ = nullptr;
-  control::ControlServer* control_ = nullptr;
+  services::ControlServer* control_ = nullptr;
   ScratchPool* scratch_ = nullptr;
   HelloSockets* hellos_ = nullptr;  // nullptr: discovery is off.
   platform::Wakeup bell_;           // Rung by the workers.

@@ -1,6 +1,8 @@
-// The answers to control calls about the node (jobs/answer.h).
+// The answer to one control call: given exactly once. One that is dropped unused says that the daemon is
+// stopping (services/unary_call.h), so nothing else drops one.
 //
-// Owner: the part of the node that owes the answer. Thread: the node's.
+// Owner: the part of the node that owes the answer, or the thread that works it out
+// (services/answer_thread.h). Thread: its owner's. Memory: one object for each call.
 #pragma once
 
 #include <memory>

@@ -211,9 +211,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->fabric_ = *std::move(fabric);
   if (*discovers) daemon->OpenHelloSockets();
   intake::Intake& from = *daemon->intake_;
-  daemon->calls_ = std::make_unique<control::PostedCalls>(
+  daemon->calls_ = std::make_unique<services::PostedCalls>(
       daemon->io_, *daemon->node_, [&from] { return from.Poll(); }, daemon->loop_->wakeups());
-  daemon->control_ = control::ControlServer::Create(
+  daemon->control_ = services::ControlServer::Create(
       *daemon->calls_, [&from](auto token, auto peer) { return from.Find(token, peer); },
       *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
@@ -232,7 +232,7 @@ void Daemon::OpenHelloSockets() {
 absl::Status Daemon::Start() {
   if (!config_.metrics().listen().empty()) {
     auto metrics =
-        control::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
+        metrics::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
     if (!metrics.ok()) return metrics.status();
     metrics_ = *std::move(metrics);
     spdlog::info("serving metrics for Prometheus on {}, port {}, /metrics",

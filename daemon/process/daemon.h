@@ -10,12 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/control/control_server.h"
-#include "daemon/control/metrics_endpoint.h"
 #include "daemon/fabric/tcp_fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/loop.h"
+#include "daemon/metrics/metrics_endpoint.h"
 #include "daemon/node/node.h"
 #include "daemon/process/options.h"
 #include "daemon/process/signals.h"
@@ -23,6 +22,7 @@
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/record/operation_counts.h"
+#include "daemon/services/control_server.h"
 #include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/config.pb.h"
 
@@ -77,9 +77,9 @@ class Daemon {
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<fabric::TcpFabric> fabric_;
   std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
-  std::unique_ptr<control::PostedCalls> calls_;
-  std::unique_ptr<control::ControlServer> control_;
-  std::unique_ptr<control::MetricsEndpoint> metrics_;  // nullptr: not configured.
+  std::unique_ptr<services::PostedCalls> calls_;
+  std::unique_ptr<services::ControlServer> control_;
+  std::unique_ptr<metrics::MetricsEndpoint> metrics_;  // Where it is configured.
   std::thread loop_thread_;
 };
 

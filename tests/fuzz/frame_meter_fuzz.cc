@@ -1,4 +1,4 @@
-// Hostile: a local process, on its control connection. Reads it: control::FrameMeter, between the process and
+// Hostile: a local process, on its control connection. Reads it: guard::FrameMeter, between the process and
 // gRPC. It must hold that
 //   - the verdict does not depend on how the bytes are cut;
 //   - of what passes at one time, recounted here, no kind of frame is more than its limit, and no header
@@ -7,14 +7,14 @@
 //
 // A script: the size of pieces - 1, a byte whose first bit says whether the right preface comes before the
 // rest, and the rest, which is what is sent.
-#include "daemon/control/frame_meter.h"
+#include "daemon/intake/guard/frame_meter.h"
 
 #include <map>
 #include <string>
 
 #include "tests/fuzz/fuzz.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::guard {
 namespace {
 
 constexpr std::uint64_t kNow = 1'000'000'000;
@@ -81,10 +81,10 @@ void CheckAnswers(const std::string& answers, std::size_t piece) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::guard
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  using namespace mlxcomm::control;  // NOLINT
+  using namespace mlxcomm::guard;  // NOLINT
   mlxcomm::fuzz::Input input(data, bytes);
   const std::size_t piece = std::size_t{1} + input.TakeByte();
   const bool begins_right = (input.TakeByte() & 1) != 0;

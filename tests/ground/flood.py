@@ -54,7 +54,7 @@ ANSWER_BYTES = 150  # A status has more.
 SERVICES = [(PROTO / f"{name}.proto").read_text(encoding="utf-8") for name in ("control", "diagnostics")]
 METHODS = [f"/mlxcomm.v1.{re.search('service ([A-Z][a-z]+)', text).group(1)}/{method}".encode()
            for text in SERVICES for method in [*re.findall(r"rpc (\w+)", text), "Nothing", ""]]
-CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/control/control_server.cc).
+CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/services/control_server.cc).
 
 
 class Refused(Exception):

@@ -37,11 +37,16 @@ ALLOWED = {
                        "daemon/platform/mapping.h", "daemon/record/"),
     # Without I/O, clock and threads: nothing of daemon/platform/.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/", "daemon/work/",
-                     "daemon/link/fabric_listener.h", "daemon/fabric/links.h", "daemon/discovery/",
-                     "daemon/intake/submission.h", "daemon/jobs/", "daemon/node/", "mlxcomm/v1/"),
-    "daemon/control/": ("proto/", "daemon/collective/", "daemon/intake/", "daemon/node/",
-                        "daemon/platform/", "daemon/record/", "daemon/control/",
-                        "mlxcomm/v1/"),
+                     "daemon/link/fabric_listener.h", "daemon/fabric/links.h", "daemon/cluster/",
+                     "daemon/intake/submission.h", "daemon/node/", "mlxcomm/v1/"),
+    # What a process may send: before gRPC and the node, and without them.
+    "daemon/intake/guard/": ("proto/", "daemon/platform/", "daemon/intake/guard/"),
+    "daemon/services/": ("proto/", "daemon/intake/guard/", "daemon/intake/session.h",
+                         "daemon/intake/user_directory.h", "daemon/node/", "daemon/platform/",
+                         "daemon/record/", "daemon/services/", "mlxcomm/v1/"),
+    "daemon/metrics/": ("proto/", "daemon/intake/guard/end_reason.h", "daemon/node/node.h",
+                        "daemon/record/operation_counts.h", "daemon/services/posted_calls.h",
+                        "daemon/metrics/"),
     # Ranks that meet combine with the daemon's kernels, for the same bits.
     "client/lib/": ("proto/", "daemon/reduce/kernels.h", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),

@@ -29,7 +29,7 @@ REASONS = {"ping": "pings", "ping_ack": "pings", "settings": "settings", "settin
 
 TOOLS = 14  # As many as a user may have, and room for another.
 ADDRESSES = 1000
-# daemon/control/answer_budget.h, and what is on its way.
+# daemon/services/answer_budget.h, and what is on its way.
 ANSWERS_MAX = 5 * MIB
 CALL_BYTES = 24 * 1024  # What gRPC has for a call that is open.
 # The flight recorder takes its pages as events of the job come to lie in them, flood or none.

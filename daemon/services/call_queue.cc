@@ -1,0 +1,48 @@
+#include "daemon/services/call_queue.h"
+
+namespace mlxcomm::services {
+
+void CallQueue::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void CallQueue::End() {
+  thread_.join();
+  // gRPC itself still asks for calls of unknown methods; for those it uses the server.
+  queue_->Shutdown();
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+void CallQueue::Run() {
+  void* tag;
+  bool ok;
+  while (calls_ > 0 && queue_->Next(&tag, &ok)) static_cast<AsyncCall::Tag*>(tag)->Return(ok);
+}
+
+AsyncCall::AsyncCall(CallQueue& queue) : queue_(queue) {
+  ++queue_.calls_;
+  context_.AsyncNotifyWhenDone(&over_);
+}
+
+void AsyncCall::Come(bool ok) {
+  if (!ok) {  // None will come, and no other tag is out.
+    delete this;
+    return;
+  }
+  AskForNext();
+  OnCome();
+}
+
+void AsyncCall::Over(bool) {
+  if (context_.IsCancelled()) OnCancelled();
+  EndOfTag();
+}
+
+void AsyncCall::EndOfTag() {
+  if (--tags_out_ == 0) delete this;
+}
+
+}  // namespace mlxcomm::services

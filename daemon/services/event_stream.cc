@@ -1,0 +1,133 @@
+#include "daemon/services/event_stream.h"
+
+#include <chrono>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <grpcpp/alarm.h>
+
+#include "daemon/services/refusal.h"
+#include "daemon/services/visibility.h"
+
+namespace mlxcomm::services {
+namespace {
+
+constexpr std::size_t kBatch = 32;
+
+class EventStream final : public AsyncCall {
+ public:
+  EventStream(CallQueue& queue, const EventsMethod& method) : AsyncCall(queue), method_(method) {
+    method_.service.RequestEvents(&context_, &request_, &writer_, queue.get(), queue.get(), &come_);
+  }
+
+ private:
+  ~EventStream() override {
+    if (counted_) method_.streams.End(reader_);
+  }
+
+  void AskForNext() override { new EventStream(queue_, method_); }
+  void OnCome() override {
+    std::optional<EventReader> reader = method_.identify(context_);
+    if (!reader) return writer_.Finish(RefuseStranger(), &answered_);
+    reader_ = *std::move(reader);
+    counted_ = method_.streams.Begin(reader_);
+    if (!counted_) {
+      return writer_.Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                             "as many read events as may at once: end one of them"},
+                            &answered_);
+    }
+    cursor_ = method_.log.Newest(request_.last(), [this](const auto& user) { return Sees(user); });
+    Advance();
+  }
+  void OnCancelled() override {
+    cancelled_ = true;
+    if (waiting_) alarm_.Cancel();
+  }
+  void OnStepped(bool ok) {
+    waiting_ = false;
+    if (!ok) cancelled_ = true;  // Only this makes a write fail, or cancels an alarm.
+    Advance();
+  }
+
+  // One of write, alarm and the end is under way; when it has returned, the next begins.
+  void Advance() {
+    if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
+    if (at_ == batch_.size()) {
+      record::EventLog::Part part =
+          method_.log.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
+      batch_ = std::move(part.events);
+      at_ = 0;
+      if (part.lost != 0) return WriteLost(part.lost);
+      if (batch_.empty()) {
+        if (!request_.follow()) return writer_.Finish(grpc::Status::OK, &answered_);
+        return LookLater();
+      }
+    }
+    WriteEvent(batch_[at_++]);
+  }
+  void WriteLost(std::uint64_t lost) {
+    v1::EventsReply reply;
+    reply.set_node(reader_.node);
+    reply.set_lost(lost);
+    writer_.Write(reply, &stepped_);
+  }
+  void WriteEvent(const record::LoggedEvent& event) {
+    v1::EventsReply reply;
+    reply.set_node(reader_.node);
+    reply.set_number(event.number);
+    reply.set_unix_ns(event.unix_ns);
+    reply.set_kind(event.kind);
+    reply.set_severity(record::SeverityName(event.severity));
+    reply.set_object(event.object);
+    reply.set_text(event.text);
+    writer_.Write(reply, &stepped_);
+  }
+  void LookLater() {
+    waiting_ = true;
+    alarm_.Set(queue_.get(),
+               std::chrono::system_clock::now() + std::chrono::milliseconds(kLookAgainMs),
+               &stepped_);
+  }
+  bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }
+
+  const EventsMethod method_;
+  v1::EventsRequest request_;
+  grpc::ServerAsyncWriter<v1::EventsReply> writer_{&context_};
+  Tag stepped_{*this, static_cast<Tag::Method>(&EventStream::OnStepped)};
+  grpc::Alarm alarm_;
+  EventReader reader_;
+  record::EventLog::Cursor cursor_;
+  std::vector<record::LoggedEvent> batch_;
+  std::size_t at_ = 0;
+  bool counted_ = false;
+  bool waiting_ = false;
+  bool cancelled_ = false;
+};
+
+}  // namespace
+
+bool EventStreams::Begin(const EventReader& reader) {
+  if (all_ >= kMax) return false;
+  if (!reader.viewer.sees_all) {
+    if (ordinary_ >= kOrdinaryMax) return false;
+    std::uint32_t& own = of_user_[reader.uid];
+    if (own >= kPerUserMax) return false;
+    ++own;
+    ++ordinary_;
+  }
+  ++all_;
+  return true;
+}
+
+void EventStreams::End(const EventReader& reader) {
+  --all_;
+  if (reader.viewer.sees_all) return;
+  --ordinary_;
+  const auto own = of_user_.find(reader.uid);
+  if (--own->second == 0) of_user_.erase(own);
+}
+
+void ServeEvents(CallQueue& queue, const EventsMethod& method) { new EventStream(queue, method); }
+
+}  // namespace mlxcomm::services
