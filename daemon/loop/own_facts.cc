@@ -39,7 +39,7 @@ void DescribeEnds(const guard::EndCounts& ended, v1::NodeStatus& node) {
   for (std::size_t i = 0; i < ended.size(); ++i) {
     if (ended[i] == 0) continue;
     v1::EndedConnections& reported = *node.add_control_connections_ended();
-    reported.set_reason(guard::EndReasonWord(static_cast<guard::EndReason>(i)));
+    reported.set_reason(guard::kEndReasonTexts[i].word);
     reported.set_count(ended[i]);
   }
 }

@@ -76,7 +76,7 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
       Begin(families, "mlxcomm_control_connections_ended_total", kCounter,
             "Control connections ended for what came on them, or for answers left unread.");
   for (std::size_t i = 1; i < guard::kEndReasons; ++i) {
-    const char* const reason = guard::EndReasonWord(static_cast<guard::EndReason>(i));
+    const char* const reason = guard::kEndReasonTexts[i].word;
     double count = 0;
     for (const v1::EndedConnections& reported : node.control_connections_ended()) {
       if (reported.reason() == reason) count = static_cast<double>(reported.count());

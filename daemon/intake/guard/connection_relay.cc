@@ -25,25 +25,9 @@ namespace {
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 using platform::kTuple;
 using Stream = asio::local::stream_protocol::socket;
-constexpr uid_t kNobodyKnown = std::numeric_limits<uid_t>::max();
+constexpr uid_t kUnknownUser = std::numeric_limits<uid_t>::max();
 
-std::string Describe(EndReason reason, std::uint64_t unread_timeout_ns) {
-  switch (reason) {
-    case EndReason::kBroken: return "it does not speak HTTP/2 as gRPC does";
-    case EndReason::kPings: return "it sends more PING frames than any client";
-    case EndReason::kSettings: return "it sends more SETTINGS frames than any client";
-    case EndReason::kCalls: return "it makes more calls at once than any client";
-    case EndReason::kResets: return "it cancels more calls than any client";
-    case EndReason::kOtherFrames: return "it sends many frames that no client sends";
-    case EndReason::kLongHeaders:
-      return absl::StrCat("the headers of a call are longer than ",
-                          FrameMeter::kHeaderBlockBytesMax, " bytes");
-    default:
-      return absl::StrCat("it has not read its answers for ", unread_timeout_ns / 1'000'000, " ms");
-  }
-}
-
-// What was written at once; a socket that has ended takes nothing and shows it at the next wait.
+// Returns how much the socket took at once; a closed one takes nothing and reports that at the next wait.
 std::size_t WriteSome(Stream& to, std::span<const std::byte> bytes, asio::error_code& error) {
   std::size_t written = 0;
   error = {};
@@ -63,9 +47,9 @@ struct ConnectionRelay::Connection {
   pid_t pid;
   User& user;
   FrameMeter meter;
-  asio::steady_timer slowed;  // Requests wait until then.
-  asio::steady_timer unread;  // The deadline of the answers that wait.
-  asio::steady_timer taken;   // Never fires; cancelled when no answers wait any more.
+  asio::steady_timer slowed;  // Delays requests.
+  asio::steady_timer unread;  // Deadline of waiting answers.
+  asio::steady_timer taken;   // Never fires; cancelled once no answers wait.
   bool answers_wait = false;
   std::uint32_t directions = 2;
   std::list<Connection>::iterator self;
@@ -125,7 +109,7 @@ ConnectionRelay::User& ConnectionRelay::Arrive(uid_t uid, std::uint64_t now_ns) 
 void ConnectionRelay::Begin(FileDescriptor process, FileDescriptor grpc) {
   if (!work_.owns_work()) return;
   const auto who = queue::FindPeer(process.get());
-  const uid_t uid = who ? who->uid : kNobodyKnown;
+  const uid_t uid = who ? who->uid : kUnknownUser;
   const std::uint64_t now_ns = platform::MonotonicNow();
   connections_.emplace_front(io_, uid, who ? who->pid : 0, Arrive(uid, now_ns), now_ns);
   Connection& connection = connections_.front();
@@ -147,7 +131,7 @@ void ConnectionRelay::Begin(FileDescriptor process, FileDescriptor grpc) {
   asio::co_spawn(io_, CarryAnswers(connection), asio::detached);
 }
 
-// One piece a turn of the thread, so that no connection holds up the others.
+// Reads one chunk a turn of the thread, so that no connection holds up the others.
 asio::awaitable<void> ConnectionRelay::CarryRequests(Connection& connection) {
   while (connection.open()) {
     co_await connection.process.async_wait(Stream::wait_read, kTuple);
@@ -163,21 +147,21 @@ asio::awaitable<void> ConnectionRelay::CarryRequests(Connection& connection) {
       Close(connection, reason);
       break;
     }
-    // gRPC has ended: what it wrote before that is still to be passed on.
+    // gRPC has closed its end: pass on what it wrote before that.
     if (!co_await PassRequests(connection, bytes)) co_return Leave(connection, /*closes=*/false);
   }
   Leave(connection);
 }
 
-// False: gRPC takes no more, or the connection has ended.
+// False: gRPC takes no more, or the connection was closed.
 asio::awaitable<bool> ConnectionRelay::PassRequests(Connection& connection, std::size_t bytes) {
-  const std::span<const std::byte> piece(requests_.data(), bytes);
+  const std::span<const std::byte> chunk(requests_.data(), bytes);
   const std::uint64_t wait_ns = connection.user.meter.WaitNs(platform::MonotonicNow());
   asio::error_code error;
-  std::size_t passed = wait_ns == 0 ? WriteSome(connection.grpc, piece, error) : 0;
+  std::size_t passed = wait_ns == 0 ? WriteSome(connection.grpc, chunk, error) : 0;
   if (error || passed == bytes) co_return !error;
-  const std::vector<std::byte> rest(piece.begin() + static_cast<std::ptrdiff_t>(passed),
-                                    piece.end());
+  const std::vector<std::byte> rest(chunk.begin() + static_cast<std::ptrdiff_t>(passed),
+                                    chunk.end());
   if (wait_ns > 0) {
     connection.slowed.expires_after(std::chrono::nanoseconds(wait_ns));
     co_await connection.slowed.async_wait(kTuple);
@@ -206,12 +190,12 @@ asio::awaitable<void> ConnectionRelay::CarryAnswers(Connection& connection) {
 }
 
 asio::awaitable<bool> ConnectionRelay::PassAnswers(Connection& connection, std::size_t bytes) {
-  const std::span<const std::byte> piece(answers_.data(), bytes);
+  const std::span<const std::byte> chunk(answers_.data(), bytes);
   asio::error_code error;
-  std::size_t passed = WriteSome(connection.process, piece, error);
+  std::size_t passed = WriteSome(connection.process, chunk, error);
   if (error || passed == bytes) co_return !error;
-  const std::vector<std::byte> rest(piece.begin() + static_cast<std::ptrdiff_t>(passed),
-                                    piece.end());
+  const std::vector<std::byte> rest(chunk.begin() + static_cast<std::ptrdiff_t>(passed),
+                                    chunk.end());
   connection.answers_wait = true;
   connection.unread.expires_after(std::chrono::nanoseconds(UnreadTimeoutNs(connection)));
   for (passed = 0; connection.open() && !error && passed < rest.size();) {
@@ -235,7 +219,7 @@ void ConnectionRelay::Close(Connection& connection, EndReason reason) {
   if (reason != EndReason::kNone) Report(connection, reason);
   if (connection.meter.open_calls() >= kOpenCallsMany) ReleaseMemorySoon();
   asio::error_code ignored;
-  // The intake has a duplicate of it.
+  // The intake has a duplicate of its descriptor.
   connection.process.shutdown(Stream::shutdown_both, ignored);
   connection.process.close(ignored);
   connection.grpc.close(ignored);
@@ -244,7 +228,7 @@ void ConnectionRelay::Close(Connection& connection, EndReason reason) {
   connection.taken.cancel();
 }
 
-// Of one direction; the other follows at once, or when it has come to its own end.
+// Ends one direction; the other follows at once, or at its own end.
 void ConnectionRelay::Leave(Connection& connection, bool closes) {
   if (closes) Close(connection, EndReason::kNone);
   if (--connection.directions > 0) return;
@@ -254,8 +238,12 @@ void ConnectionRelay::Leave(Connection& connection, bool closes) {
 
 void ConnectionRelay::Report(const Connection& connection, EndReason reason) {
   ++ended_[static_cast<std::size_t>(reason)];
-  spdlog::warn("user {}: ended the control connection of process {}: {}", connection.uid,
-               connection.pid, Describe(reason, UnreadTimeoutNs(connection)));
+  const std::string waited =
+      reason == EndReason::kUnread
+          ? absl::StrCat(" for ", UnreadTimeoutNs(connection) / 1'000'000, " ms")
+          : "";
+  spdlog::warn("user {}: ended the control connection of process {}: {}{}", connection.uid,
+               connection.pid, kEndReasonTexts[static_cast<std::size_t>(reason)].sentence, waited);
   ReleaseMemorySoon();
 }
 

@@ -1,15 +1,15 @@
-// Carries the control connections between their processes and gRPC, so that no process makes gRPC keep what
-// has no bound.
+// Carries control connections between processes and gRPC, so that none makes gRPC hold unbounded memory.
 //
-//   process ─▶ FrameMeter: end? wait? ─▶ gRPC         gRPC ─▶ process
-//      '── not read while answers wait ◀── the process does not take them; past its deadline: ended
+//   process ─▶ FrameMeter: end? wait? ─▶ gRPC ─▶ answers ─▶ process
+//      '── not read while answers wait ◀── the process does not read them; after a deadline: ended
 //
-// Requests are read into one piece of memory for all, answers into another. Only what cannot be passed on at
-// once is kept, a piece of each direction, and nothing more is read there until it has gone. A user's meter
-// lives as long as its connections, and then until it has rested. README.md says what ends a connection.
+// All connections share a buffer for requests and one for answers. The relay keeps only what the other side
+// does not take at once, one chunk in each direction, and reads no more there until it is gone. A user's
+// meter lives as long as its connections, and then until it is full again. README.md lists what ends a
+// connection.
 //
-// Owner: ControlServer. Thread: Post, Carry and ended() from any; the rest on its own, not the loop's.
-// Memory: two pieces for each connection whose other side is slow; a meter for each user.
+// Owner: ControlServer. Thread: Post, Carry, Charge and ended() from any; the rest on its own. Memory: two
+// chunks for each connection with a slow side; a meter for each user.
 #pragma once
 
 #include <array>
@@ -36,23 +36,23 @@ namespace mlxcomm::guard {
 
 class ConnectionRelay {
  public:
-  static constexpr std::size_t kRequestPieceBytes = 16 * 1024;
-  static constexpr std::size_t kAnswerPieceBytes = 64 * 1024;
-  // A piece of answers that has not been taken by then ends the connection. One that has made a single call
-  // may be a stream of events whose reader pauses: it has kOneCallPatience times as long.
+  static constexpr std::size_t kRequestChunkBytes = 16 * 1024;
+  static constexpr std::size_t kAnswerChunkBytes = 64 * 1024;
+  // Answers that are unread for this long end the connection. A connection with a single call may be a stream
+  // of events whose reader pauses: it gets kOneCallPatience times as long.
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
   static constexpr std::uint64_t kOneCallPatience = 60;
   static constexpr std::size_t kOpenCallsMany = 4;
 
   explicit ConnectionRelay(std::uint64_t unread_timeout_ns = kUnreadTimeoutNs);
-  // Passes on what gRPC has written and the processes take at once, then closes all connections.
+  // Passes on the answers that the processes take at once, then closes all connections.
   ~ConnectionRelay();
 
-  // Runs `work` on the relay's thread, unless it has ended.
+  // Runs `work` on the relay's thread, unless that has ended.
   void Post(absl::AnyInvocable<void()> work);
   // `process` and `grpc` do not block. Both are closed when either side ends.
   void Carry(FileDescriptor process, FileDescriptor grpc);
-  // What a call has cost beyond its frames slows the requests that follow. Unknown users have no meter.
+  // Charges work beyond frames to the user, which slows its next requests. Unknown users have no meter.
   void Charge(uid_t uid, double work);
   EndCounts ended() const;
 
@@ -79,12 +79,12 @@ class ConnectionRelay {
   const std::uint64_t unread_timeout_ns_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  std::array<std::byte, kRequestPieceBytes> requests_;
-  std::array<std::byte, kAnswerPieceBytes> answers_;
+  std::array<std::byte, kRequestChunkBytes> requests_;
+  std::array<std::byte, kAnswerChunkBytes> answers_;
   std::map<uid_t, User> users_;
   std::list<Connection> connections_;
   std::array<std::atomic<std::uint64_t>, kEndReasons> ended_{};
-  asio::steady_timer second_;  // From the first end on.
+  asio::steady_timer second_;  // From a connection's end to the release of memory.
   bool releases_soon_ = false;
   std::thread thread_;
 };

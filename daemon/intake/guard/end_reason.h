@@ -1,4 +1,4 @@
-// Why the daemon ends a control connection: what no client library and no tool does.
+// Why the daemon ends a control connection: the process does what no client library and no tool does.
 #pragma once
 
 #include <array>
@@ -21,22 +21,23 @@ enum class EndReason : std::uint8_t {
 };
 inline constexpr std::size_t kEndReasons = static_cast<std::size_t>(EndReason::kCount);
 
-// By EndReason; [kNone] stays 0.
+// Indexed by EndReason; [kNone] stays 0.
 using EndCounts = std::array<std::uint64_t, kEndReasons>;
 
-// The word of metrics and status.
-constexpr const char* EndReasonWord(EndReason reason) {
-  switch (reason) {
-    case EndReason::kBroken: return "broken";
-    case EndReason::kPings: return "pings";
-    case EndReason::kSettings: return "settings";
-    case EndReason::kCalls: return "calls";
-    case EndReason::kResets: return "resets";
-    case EndReason::kOtherFrames: return "other_frames";
-    case EndReason::kLongHeaders: return "long_headers";
-    case EndReason::kUnread: return "unread";
-    default: return "none";
-  }
-}
+struct EndReasonText {
+  const char* word;  // For metrics and status.
+  const char* sentence;
+};
+inline constexpr std::array<EndReasonText, kEndReasons> kEndReasonTexts = {{
+    {"none", ""},
+    {"broken", "it does not speak HTTP/2 as gRPC does"},
+    {"pings", "it sends more PING frames than any client"},
+    {"settings", "it sends more SETTINGS frames than any client"},
+    {"calls", "it makes more calls at once than any client"},
+    {"resets", "it cancels more calls than any client"},
+    {"other_frames", "it sends many frames that no client sends"},
+    {"long_headers", "the headers of a call are longer than 8 KiB"},
+    {"unread", "it has not read its answers"},
+}};
 
 }  // namespace mlxcomm::guard

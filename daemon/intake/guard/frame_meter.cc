@@ -130,7 +130,7 @@ EndReason FrameMeter::OnHeaderBlock(const FrameHeader& header) {
   return header.type == kHeaders ? OpenCall(header.stream) : EndReason::kNone;
 }
 
-// Headers of a call that is open already are its end.
+// Headers of an open call are its trailers.
 EndReason FrameMeter::OpenCall(std::uint32_t stream) {
   const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(open_calls_);
   if (std::find(calls_.begin(), end, stream) != end) return EndReason::kNone;

@@ -1,12 +1,11 @@
-// Whether what a process sends on its control connection is what a client library or a tool would send.
-// README.md says what gRPC would keep without it, and has the limits.
+// Checks that a process sends on its control connection what a client library or a tool would send. README.md
+// lists the limits, and what gRPC would hold without them.
 //
 //   preface ─▶ nine bytes: length, type, flags, stream ─▶ payload, skipped ─▶ the next frame
 //                                  │
 //         counted against the connection (too many: it ends) and the user (too many: it waits)
 //
-// Only headers of frames are read (RFC 9113, 4.1), never what is in them; of gRPC's answers, which call each
-// ends.
+// Reads only the headers of frames (RFC 9113, 4.1), and in answers which call a frame ends.
 //
 // Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory: itself.
 #pragma once
@@ -25,16 +24,16 @@ namespace mlxcomm::guard {
 using platform::Rate;
 using platform::TokenBucket;
 
-// What all connections of a user do together, also one after the other.
+// Measures all connections of a user together, including those that follow each other.
 class UserMeter {
  public:
-  // A frame is one piece of work; what costs gRPC more is several.
+  // A frame is one unit of work; frames that cost gRPC more are several.
   static constexpr Rate kWork = {120'000, 60'000};
   static constexpr Rate kBytes = {16.0 * 1024 * 1024, 8.0 * 1024 * 1024};
   static constexpr double kWorkOfConnection = 8;
   static constexpr double kWorkOfCall = 8;
   static constexpr double kWorkOfControl = 16;  // PING, SETTINGS and the like.
-  static constexpr double kWorkOfReset = 64;    // gRPC goes on with the call for a while.
+  static constexpr double kWorkOfReset = 64;    // gRPC continues with the call for a while.
 
   explicit UserMeter(std::uint64_t now_ns) : work_(kWork, now_ns), bytes_(kBytes, now_ns) {}
 
@@ -42,11 +41,11 @@ class UserMeter {
     (void)work_.Take(work, now_ns);
     (void)bytes_.Take(bytes, now_ns);
   }
-  // For how long what was counted has to wait.
+  // How long the counted bytes have to wait.
   std::uint64_t WaitNs(std::uint64_t now_ns) {
     return std::max(work_.WaitNs(now_ns), bytes_.WaitNs(now_ns));
   }
-  // It knows nothing any more that a new one would not.
+  // True: it equals a new meter.
   bool IsRested(std::uint64_t now_ns) const {
     return work_.IsFull(now_ns) && bytes_.IsFull(now_ns);
   }
@@ -68,25 +67,24 @@ class FrameHeaderReader {
  public:
   static constexpr std::uint32_t kHeaderBytes = 9;
 
-  // Takes bytes until a header is whole, and says so; its payload is skipped by the next calls. False: no
-  // bytes are left.
+  // True: a header is complete; the next calls skip its payload. False: no bytes are left.
   bool Next(std::span<const std::byte>& bytes, FrameHeader& header);
 
  private:
-  void CheckInvariants() const;  // A half header or a payload is awaited, not both.
+  void CheckInvariants() const;  // Inside a header or inside a payload, not both.
 
   std::array<std::byte, kHeaderBytes> header_{};
-  std::uint32_t header_bytes_ = 0;   // That have come of it.
-  std::uint32_t payload_bytes_ = 0;  // That are still to come of the frame.
+  std::uint32_t header_bytes_ = 0;   // Received.
+  std::uint32_t payload_bytes_ = 0;  // Still to skip.
 };
 
 class FrameMeter {
  public:
-  // gRPC's clients keep to the 16 that the server allows, once they have heard of it.
+  // gRPC's clients keep to the 16 that the server allows, once they have received its SETTINGS.
   static constexpr std::size_t kOpenCallsMax = 64;
   // A request has 64 KiB at most.
   static constexpr std::uint32_t kFrameBytesMax = 128 * 1024;
-  // Of a HEADERS with its CONTINUATIONs; ours have some hundred bytes.
+  // For a HEADERS with its CONTINUATIONs; our clients send some hundred bytes.
   static constexpr std::uint32_t kHeaderBlockBytesMax = 8 * 1024;
   static constexpr std::uint32_t kContinuationsMax = 8;
   static constexpr Rate kPings = {64, 20};
@@ -97,8 +95,8 @@ class FrameMeter {
   // `user` outlives it.
   FrameMeter(UserMeter& user, std::uint64_t now_ns);
 
-  // The connection's next bytes, however cut. kNone: they may pass, once user.WaitNs() is over. Otherwise
-  // the connection is to be ended; no more is to be taken.
+  // Takes the connection's next bytes, however cut. kNone: pass them on after user.WaitNs(). Otherwise end
+  // the connection.
   EndReason Take(std::span<const std::byte> bytes, std::uint64_t now_ns);
 
   std::uint64_t calls_made() const { return calls_made_; }
@@ -114,14 +112,14 @@ class FrameMeter {
   void CloseCall(std::uint32_t stream);
 
   UserMeter& user_;
-  std::uint32_t preface_bytes_ = 0;  // That have come.
+  std::uint32_t preface_bytes_ = 0;  // Received.
   FrameHeaderReader requests_;
   FrameHeaderReader answers_;
-  // Of the header block that is open, whose frames nothing may come between; stream 0: none is.
+  // The open header block, which no other frame may interrupt; stream 0: none is open.
   std::uint32_t block_stream_ = 0;
   std::uint32_t block_bytes_ = 0;
   std::uint32_t continuations_ = 0;
-  double work_ = 0;                                   // Of this Take.
+  double work_ = 0;                                   // During this Take.
   std::array<std::uint32_t, kOpenCallsMax> calls_{};  // Streams; the first open_calls_ of them.
   std::size_t open_calls_ = 0;
   std::uint64_t calls_made_ = 0;

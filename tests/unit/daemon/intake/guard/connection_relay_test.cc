@@ -85,7 +85,7 @@ std::size_t BytesHeld(const Ends& ends) {
   int of_socket = 0;
   socklen_t length = sizeof of_socket;
   EXPECT_EQ(::getsockopt(ends.grpc.get(), SOL_SOCKET, SO_SNDBUF, &of_socket, &length), 0);
-  return static_cast<std::size_t>(of_socket) + ConnectionRelay::kAnswerPieceBytes;
+  return static_cast<std::size_t>(of_socket) + ConnectionRelay::kAnswerChunkBytes;
 }
 
 std::uint64_t Ended(const ConnectionRelay& relay, EndReason reason) {
