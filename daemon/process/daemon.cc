@@ -212,7 +212,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (*discovers) daemon->OpenHelloSockets();
   intake::Intake& from = *daemon->intake_;
   daemon->calls_ = std::make_unique<services::PostedCalls>(
-      daemon->io_, *daemon->node_, [&from] { return from.Poll(); }, daemon->loop_->wakeups());
+      daemon->io_, *daemon->node_, [&from] { return from.Poll(); });
   daemon->control_ = services::ControlServer::Create(
       *daemon->calls_, [&from](auto token, auto peer) { return from.Find(token, peer); },
       *daemon->recorder_, daemon->events_);
@@ -231,12 +231,17 @@ void Daemon::OpenHelloSockets() {
 
 absl::Status Daemon::Start() {
   if (!config_.metrics().listen().empty()) {
-    auto metrics =
-        metrics::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
-    if (!metrics.ok()) return metrics.status();
-    metrics_ = *std::move(metrics);
-    spdlog::info("serving metrics for Prometheus on {}, port {}, /metrics",
-                 config_.metrics().listen(), metrics_->port());
+    const auto ask_loop = [this](auto answer) {
+      calls_->Ask(std::move(answer), [this](node::Node& node, auto asked) {
+        asked->Succeed({node.Metrics(), loop_->wakeups()});
+      });
+    };
+    auto created =
+        metrics::MetricsEndpoint::Create(config_.metrics().listen(), ask_loop, *operation_counts_);
+    if (!created.ok()) return created.status();
+    metrics_ = *std::move(created);
+    spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
+                 metrics_->port());
   }
   for (const std::string& address : fabric_->listening()) {
     spdlog::info("listening for peers on {}", address);

@@ -106,7 +106,6 @@ class NodeOnALoop {
 
   asio::io_context io_;
   const asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  const std::uint64_t wakeups_ = 0;
   node::StillPort port_;
   ScratchPool scratch_{1 << 20};
   record::FlightRecorder recorder_{"here"};
@@ -122,12 +121,10 @@ class NodeOnALoop {
 
  public:
   std::atomic<int> polls = 0;  // Of the processes' queues.
-  PostedCalls calls{io_, node_,
-                    [this] {
+  PostedCalls calls{io_, node_, [this] {
                       ++polls;
                       return std::size_t{0};
-                    },
-                    wakeups_};
+                    }};
 };
 
 v1::AttachRequest Joining(std::uint32_t rank, std::uint32_t size) {

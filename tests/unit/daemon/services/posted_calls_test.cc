@@ -38,7 +38,6 @@ class PostedCallsTest : public testing::Test {
   }
 
   std::vector<Heard> heard_{PostedCalls::kCallsMax + 1};
-  const std::uint64_t wakeups_ = 0;
   node::StillPort port_;
   ScratchPool scratch_{1 << 20};
   record::FlightRecorder recorder_{"here"};
@@ -46,7 +45,7 @@ class PostedCallsTest : public testing::Test {
   node::Node node_{Options(), scratch_, recorder_, counts_, [] { return std::uint64_t{1}; },
                    port_,     1};
   std::optional<asio::io_context> io_{std::in_place};
-  PostedCalls calls_{*io_, node_, [] { return std::size_t{0}; }, wakeups_};
+  PostedCalls calls_{*io_, node_, [] { return std::size_t{0}; }};
 };
 
 // Why: an answer that once crossed as a plain pointer was lost with the loop, and its caller waited for ever.
