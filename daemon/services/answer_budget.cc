@@ -16,13 +16,12 @@ Failure AnswerBudget::Take(uid_t uid, std::uint64_t bytes) {
     return {};
   }
   if (bytes > kBytesPerUserMax || held->second > kBytesPerUserMax - bytes) {
-    spdlog::warn("user {}: refused an answer of {} bytes, as its processes have not taken {} bytes",
+    spdlog::warn("user {}: refused an answer of {} bytes; its processes have not read {} bytes",
                  uid, bytes, held->second);
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("processes of user ", uid, " have not taken ", held->second,
-                         " bytes of their answers, and this one has ", bytes,
-                         ", where a user may leave ", kBytesPerUserMax,
-                         ": end those that do not read, or ask again")};
+            absl::StrCat("processes of user ", uid, " have not read ", held->second,
+                         " bytes of their answers, this one has ", bytes, ", and the limit is ",
+                         kBytesPerUserMax, ": end processes that do not read, or try again")};
   }
   held->second += bytes;
   return {};

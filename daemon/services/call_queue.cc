@@ -8,7 +8,7 @@ void CallQueue::Start() {
 
 void CallQueue::End() {
   thread_.join();
-  // gRPC itself still asks for calls of unknown methods; for those it uses the server.
+  // gRPC itself still requests calls of unknown methods, and uses the server for them.
   queue_->Shutdown();
   void* tag;
   bool ok;
@@ -28,7 +28,7 @@ AsyncCall::AsyncCall(CallQueue& queue) : queue_(queue) {
 }
 
 void AsyncCall::Come(bool ok) {
-  if (!ok) {  // None will come, and no other tag is out.
+  if (!ok) {  // The server shuts down, and gRPC has no other tag of this call.
     delete this;
     return;
   }

@@ -1,16 +1,14 @@
-// The calls that gRPC brings, and the thread to which it brings them.
+// gRPC's calls, and the thread that waits for them.
 //
-//   asked for ──one has come──▶ open ──answered and over──▶ deleted
-//       '──────the server shuts down────────────────────────────^
+//   requested ──a call has come──▶ open ──answered and over──▶ deleted
+//       '──────the server shuts down───────────────────────────^
 //
-// One call of each method is always asked for, so there are calls until the server shuts down; the
-// thread ends with the last of them. It waits in gRPC without a deadline. gRPC's callbacks would
-// need less code, but gRPC serves them on threads that look for work a few times a second, even
-// when there is none for days.
+// One call of each method is always requested, so the thread ends after the server has shut down, with the
+// last call. It waits in gRPC without a deadline. gRPC's callbacks would need less code, but they run on
+// threads that poll a few times a second.
 //
-// Owner: ControlServer has the queue; a call deletes itself. Thread: the queue's, which makes
-// calls, informs them of events and deletes them; answers come from any. Memory: at most as many
-// open calls as the sessions' connections have streams.
+// Owner: ControlServer has the queue; a call deletes itself. Thread: the queue's creates, notifies and
+// deletes calls; any may answer. Memory: an open call for each stream of the sessions' connections at most.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +23,10 @@ class CallQueue {
  public:
   explicit CallQueue(grpc::ServerBuilder& builder) : queue_(builder.AddCompletionQueue()) {}
 
-  // Call it once there are calls.
+  // Call it after the first calls were requested.
   void Start();
-  // Call it once, after the server has shut down and while it still exists. Returns when every call
-  // has been answered. The queue must not be destroyed without it.
+  // Call it once before destruction, after the server has shut down and while it exists. Returns when every
+  // call has been answered.
   void End();
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
 
@@ -43,14 +41,14 @@ class CallQueue {
 
 class AsyncCall {
  public:
-  // Passed to gRPC with each request, which returns it once when that is done.
+  // gRPC gets a tag with each request and returns it when the request is done.
   class Tag {
    public:
     using Method = void (AsyncCall::*)(bool ok);
     Tag(AsyncCall& call, Method method) : call_(call), method_(method) {}
     Tag(const Tag&) = delete;
     Tag& operator=(const Tag&) = delete;
-    void Return(bool ok) { (call_.*method_)(ok); }  // The call may be gone.
+    void Return(bool ok) { (call_.*method_)(ok); }  // May delete the call.
 
    private:
     AsyncCall& call_;
@@ -61,9 +59,9 @@ class AsyncCall {
   explicit AsyncCall(CallQueue& queue);
   virtual ~AsyncCall() { --queue_.calls_; }
 
-  virtual void AskForNext() = 0;  // Asks for another call of the same method.
-  virtual void OnCome() = 0;      // To be answered, with answered_, once and at any time.
-  virtual void OnCancelled() {}   // The caller has gone; answered_ is still to be called.
+  virtual void AskForNext() = 0;  // Requests another call of the same method.
+  virtual void OnCome() = 0;      // Answer it with answered_, once and at any time.
+  virtual void OnCancelled() {}   // The caller has gone; the call still needs an answer.
 
   CallQueue& queue_;
   grpc::ServerContext context_;
@@ -72,12 +70,12 @@ class AsyncCall {
 
  private:
   void Come(bool ok);
-  void Answered(bool) { EndOfTag(); }  // The call does not care whether the answer has arrived.
+  void Answered(bool) { EndOfTag(); }
   void Over(bool ok);
   void EndOfTag();
 
   Tag over_{*this, &AsyncCall::Over};
-  int tags_out_ = 2;  // Open calls: for the answer, and for the end of the call.
+  int tags_out_ = 2;  // For the answer and for the end of the call.
 };
 
 }  // namespace mlxcomm::services

@@ -4,14 +4,11 @@
 #include <chrono>
 #include <mutex>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
-#include <asio/post.hpp>
-#include <asio/thread_pool.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/intake/guard/connection_relay.h"
@@ -63,7 +60,7 @@ class ControlCalls {
   }
 
  private:
-  // What is answered at once.
+  // A call that is answered at once.
   template <auto kCall, typename Request, typename Reply>
   void Do(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
@@ -74,8 +71,8 @@ class ControlCalls {
                });
   }
 
-  // What waits for other ranks, unless its caller gives up or goes. Its number differs from those before, so
-  // that the end of one is never mistaken for that of the next on the same session.
+  // A call that waits for other ranks until its caller gives up. Its number tells it from the session's other
+  // calls, so that a late cancellation does not hit the next one.
   template <auto kCall, auto kCancel, typename Request, typename Reply>
   void Wait(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
@@ -90,7 +87,7 @@ class ControlCalls {
     });
   }
 
-  // About an operation that may still be in the process's queue.
+  // A call about an operation that may still be in the process's queue.
   template <auto kCall, typename Request, typename Reply>
   void DoAfterSubmissions(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
@@ -102,7 +99,7 @@ class ControlCalls {
     });
   }
 
-  // A training process, not a tool.
+  // Returns the session of a training process, not of a tool.
   std::optional<intake::SessionIdentity> IdentifyClient(const grpc::ServerContext& context) const {
     auto who = Identify(find_, context);
     if (who && who->peer.role != queue::ProcessRole::kClient) return std::nullopt;
@@ -114,57 +111,25 @@ class ControlCalls {
   std::uint64_t long_calls_ = 0;
 };
 
-// Merging many nodes' parts, and looking for a ring in them, takes long, and has a thread of its
-// own, which exists from the first status on.
-class StatusThread {
- public:
-  // False: the daemon cannot start a thread.
-  [[nodiscard]] bool Start() {
-    try {
-      std::call_once(started_, [this] { pool_.emplace(1); });
-    } catch (const std::system_error&) {  // The next call tries again.
-      return false;
-    }
-    return true;
-  }
-  template <typename Work>
-  void Do(Work work) {
-    asio::post(*pool_, std::move(work));
-  }
-
- private:
-  std::once_flag started_;
-  std::optional<asio::thread_pool> pool_;  // Its remaining work is dropped at its end.
-};
-
-// The parts of a status have come: `give` answers with what it makes of them, on the other thread.
+// Answers a status or a topology once the parts of all nodes have come: `give` merges them, on the other
+// thread.
 template <typename Reply, typename Give>
 class MergedAnswer final : public node::StatusAnswer {
  public:
-  MergedAnswer(StatusThread& thread, std::unique_ptr<node::Answer<Reply>> answer, Give give)
+  MergedAnswer(AnswerThread& thread, std::unique_ptr<node::Answer<Reply>> answer, Give give)
       : thread_(thread), answer_(std::move(answer)), give_(std::move(give)) {}
   void Succeed(const std::shared_ptr<const node::StatusParts>& parts) override {
-    if (!thread_.Start()) {
-      return answer_->Fail(
-          {FailureCode::kResourceExhausted, kNoRank, "the daemon may start no thread: ask again"});
-    }
-    thread_.Do([parts, answer = std::move(answer_), give = std::move(give_)] {
-      give(parts->merged(), *answer);
+    thread_.Start(std::move(answer_), [parts, give = std::move(give_)](auto& answer) {
+      give(parts->merged(), answer);
     });
   }
   void Fail(const Failure& failure) override { answer_->Fail(failure); }
 
  private:
-  StatusThread& thread_;
+  AnswerThread& thread_;
   std::unique_ptr<node::Answer<Reply>> answer_;
   Give give_;
 };
-
-template <typename Reply, typename Give>
-std::unique_ptr<node::StatusAnswer> Merged(StatusThread& thread,
-                                           std::unique_ptr<node::Answer<Reply>> answer, Give give) {
-  return std::make_unique<MergedAnswer<Reply, Give>>(thread, std::move(answer), std::move(give));
-}
 
 class DiagnosticsCalls {
  public:
@@ -192,25 +157,34 @@ class DiagnosticsCalls {
 
  private:
   void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
+    AskForStatus(call, [](const auto& user, const auto& merged, auto& answer) {
+      if (MaySeeAll(user)) return answer.Succeed(merged.status);
+      v1::StatusReply reply = merged.status;
+      HideOthers(user, reply);
+      answer.Succeed(reply);
+    });
+  }
+
+  // Has only nodes and cables, which all users may see.
+  void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
+    AskForStatus(call, [](const auto&, const auto& merged, auto& answer) {
+      answer.Succeed(merged.topology);
+    });
+  }
+
+  // `give` gets the caller, the merged parts of all nodes and the answer.
+  template <typename Request, typename Reply, typename Give>
+  void AskForStatus(UnaryCall<Request, Reply>& call, Give give) {
     const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
     const intake::User& user = who->peer.user;
-    AskForStatus(user,
-                 Merged(merging_, call.MakeAnswer(), [user](const auto& merged, auto& answer) {
-                   if (MaySeeAll(user)) return answer.Succeed(merged.status);
-                   v1::StatusReply reply = merged.status;
-                   HideOthers(user, reply);
-                   answer.Succeed(reply);
-                 }));
-  }
-
-  void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
-    const auto who = IdentifyCaller(call);
-    if (!who) return call.Refuse(RefuseStranger());
-    // Only nodes and cables, which all users see.
-    AskForStatus(who->peer.user,
-                 Merged(merging_, call.MakeAnswer(),
-                        [](const auto& merged, auto& answer) { answer.Succeed(merged.topology); }));
+    auto give_to_user = [user, give](const auto& merged, auto& answer) {
+      give(user, merged, answer);
+    };
+    calls_.Ask(std::make_unique<MergedAnswer<Reply, decltype(give_to_user)>>(
+                   merging_, call.MakeAnswer(), std::move(give_to_user)),
+               [caller = node::StatusCaller{user.name, user.sees_all}](
+                   node::Node& node, auto answer) { node.Status(caller, std::move(answer)); });
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
@@ -243,35 +217,27 @@ class DiagnosticsCalls {
     });
   }
 
-  // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as
-  // large as the record, so a user has one at a time until it has gone out.
+  // Does not use the loop, which moves payload; the record's writers continue meanwhile. A copy is as large
+  // as the record, so a user has one at a time until gRPC has sent it.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(find_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
     const uid_t uid = who->peer.uid;
     if (!reading_users_.insert(uid).second) {
       return call.Refuse(Refuse({FailureCode::kResourceExhausted, kNoRank,
-                                 "another record is being sent to this user: ask again"}));
+                                 "another record is being sent to this user: try again"}));
     }
     call.set_on_over([this, uid] { reading_users_.erase(uid); });
-    reading_.Start(
-        call.MakeAnswer(),
-        [this, &request = call.request(), user = who->peer.user](v1::FlightRecordReply& reply) {
-          WriteRecordReply(recorder_, request, user,
-                           {platform::MonotonicNow(), platform::UnixNow()}, reply);
-          return Failure{};
-        },
-        "another record is being read: ask again");
+    reading_.Start(call.MakeAnswer(),
+                   [this, &request = call.request(), user = who->peer.user](auto& answer) {
+                     v1::FlightRecordReply reply;
+                     WriteRecordReply(recorder_, request, user,
+                                      {platform::MonotonicNow(), platform::UnixNow()}, reply);
+                     answer.Succeed(reply);
+                   });
   }
 
-  // The parts, of all nodes.
-  void AskForStatus(const intake::User& user, std::unique_ptr<node::StatusAnswer> parts) {
-    calls_.Ask(std::move(parts),
-               [caller = node::StatusCaller{user.name, user.sees_all}](
-                   node::Node& node, auto answer) { node.Status(caller, std::move(answer)); });
-  }
-
-  // Whose answers are counted. Those of training processes are not: each has few, and needs them.
+  // Also counts the answer against the user. Answers to training processes are not counted: each has few.
   template <typename Call>
   std::optional<intake::SessionIdentity> IdentifyCaller(Call& call) {
     auto who = Identify(find_, call.context());
@@ -291,9 +257,9 @@ class DiagnosticsCalls {
   const record::EventLog& events_;
   AnswerBudget answers_;
   EventStreams event_streams_;
-  StatusThread merging_;
-  AnswerThread<v1::FlightRecordReply> reading_;
-  std::set<uid_t> reading_users_;  // Whose record is under way; the queue's thread.
+  AnswerThread merging_;
+  AnswerThread reading_;
+  std::set<uid_t> reading_users_;  // Users who are being sent a record; the queue's thread.
 };
 
 class GrpcControlServer final : public ControlServer {
@@ -313,9 +279,9 @@ class GrpcControlServer final : public ControlServer {
     builder.SetResourceQuota(quota);
     builder.SetMaxReceiveMessageSize(kRequestBytesMax);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
-    // Decoded, where FrameMeter counts the bytes that were sent.
+    // Counts decoded bytes; FrameMeter counts encoded ones.
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-    // Windows stay at 64 KiB; they would grow with what a connection sends.
+    // Windows stay at 64 KiB instead of growing with what a connection sends.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.RegisterService(&control_service_);
     builder.RegisterService(&diagnostics_service_);
@@ -327,8 +293,8 @@ class GrpcControlServer final : public ControlServer {
   }
   ~GrpcControlServer() override { Shutdown(0); }
 
-  // gRPC needs a third of a millisecond for a connection, which the loop has not: it moves payload. But who
-  // comes faster than that waits for it here, so that not all descriptors are such as wait.
+  // gRPC needs a third of a millisecond for a connection, so the relay's thread passes it on, not the loop.
+  // But connections that arrive faster are served here, so that waiting ones cannot hold all descriptors.
   void Adopt(intake::ControlConnection connection) override {
     if (waiting_ >= kWaitingMax) return Serve(std::move(connection));
     ++waiting_;
@@ -345,7 +311,7 @@ class GrpcControlServer final : public ControlServer {
     }
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::microseconds(timeout_ns / 1000));
-    queue_->End();  // A call whose caller has gone does not keep the server, but may be unanswered.
+    queue_->End();  // The server does not wait for calls whose callers have gone; the queue does.
   }
 
  private:
@@ -356,16 +322,17 @@ class GrpcControlServer final : public ControlServer {
     relay_.Carry(std::move(connection.process), std::move(connection.relay));
   }
   const FindSession find_;
-  // In this order: the server is destroyed before its queue, and what answers before both.
+  // The order matters: the answering parts are destroyed first, then the server, then its queue.
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
   std::optional<CallQueue> queue_;
-  // Another thread shuts the server down; what the relay was given by then finds the lock until its end.
+  // Guards ended_ and the server against a shutdown by another thread. Outlives the relay, whose thread takes
+  // it.
   std::mutex mutex_;
   bool ended_ = false;
   static constexpr std::size_t kWaitingMax = 16;
-  std::atomic<std::size_t> waiting_ = 0;  // Connections, for the relay's thread.
-  guard::ConnectionRelay relay_;          // Passes on the server's last answers.
+  std::atomic<std::size_t> waiting_ = 0;  // Connections posted to the relay's thread.
+  guard::ConnectionRelay relay_;          // Outlives the server, to pass on its last answers.
   std::unique_ptr<grpc::Server> server_;
   ControlCalls control_;
   DiagnosticsCalls diagnostics_;

@@ -1,9 +1,9 @@
-// The gRPC server: listens on no port, serves the connections that intake passes on, and checks on
-// every call that it comes from the session it claims.
+// The gRPC server: has no port, serves the connections that intake passes on, and checks that each call comes
+// from the session that it claims.
 //
-// Owner: Daemon. Thread: Adopt and Shutdown from any, also at the same time; calls on one of its
-// own (call_queue.h), statuses on another, the record on a third (answer_thread.h), bytes on the relay's.
-// Memory: requests are bounded by a resource quota, and what the quota does not count by the relay
+// Owner: Daemon. Thread: Adopt and Shutdown from any, also at the same time. Calls have a thread
+// (call_queue.h), statuses and records have one each (answer_thread.h), and the relay has one for bytes.
+// Memory: a resource quota bounds requests; the relay bounds what the quota does not count
 // (connection_relay.h).
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace mlxcomm::services {
 
-// Intake's: the session that may use this token on this connection; from any thread.
+// Returns the session that may use this token on this connection. Intake's; called on any thread.
 using FindSession = std::function<std::optional<intake::SessionIdentity>(
     std::string_view token, std::string_view grpc_peer)>;
 
@@ -32,12 +32,12 @@ class ControlServer {
                                                const record::FlightRecorder& recorder,
                                                const record::EventLog& events);
   virtual ~ControlServer() = default;
-  // Serves the connection, soon; once Shutdown has begun it is closed instead.
+  // Serves the connection soon, or closes it if Shutdown has begun.
   virtual void Adopt(intake::ControlConnection connection) = 0;
-  // Connections that were ended for what came on them; from any thread.
+  // Counts the connections that the guard ended.
   virtual guard::EndCounts ended() const = 0;
-  // Call it once. Calls that are open after timeout_ns are cancelled; returns when every call has
-  // been answered, so another thread must go on answering. The destructor does it with 0.
+  // Cancels calls that are open after timeout_ns, and returns when every call has been answered, so the loop
+  // must continue answering. Works once; the destructor calls it with 0.
   virtual void Shutdown(std::uint64_t timeout_ns) = 0;
 };
 

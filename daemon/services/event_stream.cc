@@ -33,9 +33,9 @@ class EventStream final : public AsyncCall {
     reader_ = *std::move(reader);
     counted_ = method_.streams.Begin(reader_);
     if (!counted_) {
-      return writer_.Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                             "as many read events as may at once: end one of them"},
-                            &answered_);
+      return writer_.Finish(
+          {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many readers of events: end one of them"},
+          &answered_);
     }
     cursor_ = method_.log.Newest(request_.last(), [this](const auto& user) { return Sees(user); });
     Advance();
@@ -46,11 +46,12 @@ class EventStream final : public AsyncCall {
   }
   void OnStepped(bool ok) {
     waiting_ = false;
-    if (!ok) cancelled_ = true;  // Only this makes a write fail, or cancels an alarm.
+    if (!ok)
+      cancelled_ = true;  // Writes fail, and alarms are cancelled, only if the caller has gone.
     Advance();
   }
 
-  // One of write, alarm and the end is under way; when it has returned, the next begins.
+  // Starts the next write, the alarm or the end; one of them at a time.
   void Advance() {
     if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
     if (at_ == batch_.size()) {
@@ -58,35 +59,35 @@ class EventStream final : public AsyncCall {
           method_.log.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
       batch_ = std::move(part.events);
       at_ = 0;
-      if (part.lost != 0) return WriteLost(part.lost);
+      if (part.lost != 0) {
+        v1::EventsReply reply;
+        reply.set_lost(part.lost);
+        return Write(reply);
+      }
       if (batch_.empty()) {
         if (!request_.follow()) return writer_.Finish(grpc::Status::OK, &answered_);
-        return LookLater();
+        return PollLater();
       }
     }
     WriteEvent(batch_[at_++]);
   }
-  void WriteLost(std::uint64_t lost) {
-    v1::EventsReply reply;
+  void Write(v1::EventsReply& reply) {
     reply.set_node(reader_.node);
-    reply.set_lost(lost);
     writer_.Write(reply, &stepped_);
   }
   void WriteEvent(const record::LoggedEvent& event) {
     v1::EventsReply reply;
-    reply.set_node(reader_.node);
     reply.set_number(event.number);
     reply.set_unix_ns(event.unix_ns);
     reply.set_kind(event.kind);
     reply.set_severity(record::SeverityName(event.severity));
     reply.set_object(event.object);
     reply.set_text(event.text);
-    writer_.Write(reply, &stepped_);
+    Write(reply);
   }
-  void LookLater() {
+  void PollLater() {
     waiting_ = true;
-    alarm_.Set(queue_.get(),
-               std::chrono::system_clock::now() + std::chrono::milliseconds(kLookAgainMs),
+    alarm_.Set(queue_.get(), std::chrono::system_clock::now() + std::chrono::milliseconds(kPollMs),
                &stepped_);
   }
   bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }

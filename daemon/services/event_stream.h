@@ -1,12 +1,12 @@
-// One Events call: the kept events, then new ones, as fast as its reader takes them.
+// An Events call: sends the kept events, then new ones, as fast as its reader takes them.
 //
-//   events there ──▶ write one, wait until it has gone ──▶ next
-//   none there   ──▶ not following: done;  following: look again after kLookAgainMs
+//   an event ──▶ write it, wait until gRPC has sent it ──▶ next
+//   none     ──▶ not following: done;  following: poll again after kPollMs
 //
-// It polls the log, so that code that adds an event never meets gRPC.
+// It polls the log, so that code that adds an event does not depend on gRPC.
 //
-// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch
-// of events each.
+// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch of events
+// each.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace mlxcomm::services {
 
-inline constexpr std::uint32_t kLookAgainMs = 100;
+inline constexpr std::uint32_t kPollMs = 100;
 
 struct EventReader {
   std::string node;  // The log's node.
@@ -34,8 +34,7 @@ struct EventReader {
   intake::User viewer;  // Other users' events are skipped.
 };
 
-// How many readers there are. Ordinary users together may not take all places, so an operator
-// always finds one.
+// Counts the readers. Ordinary users together cannot take all places, so an operator always finds one.
 class EventStreams {
  public:
   static constexpr std::uint32_t kMax = 32;
@@ -49,19 +48,19 @@ class EventStreams {
  private:
   std::uint32_t all_ = 0;
   std::uint32_t ordinary_ = 0;
-  std::map<uid_t, std::uint32_t> of_user_;  // Ordinary ones.
+  std::map<uid_t, std::uint32_t> of_user_;  // Ordinary users.
 };
 
-// All of it outlives the calls.
+// All outlive the calls.
 struct EventsMethod {
   v1::Diagnostics::AsyncService& service;
   const record::EventLog& log;
   EventStreams& streams;
-  // Nothing, if the call does not come from a session.
+  // Returns nothing if the call does not come from a session.
   std::function<std::optional<EventReader>(const grpc::ServerContext&)> identify;
 };
 
-// Further calls get RESOURCE_EXHAUSTED while too many read.
+// Refuses calls beyond the limits of EventStreams with RESOURCE_EXHAUSTED.
 void ServeEvents(CallQueue& queue, const EventsMethod& method);
 
 }  // namespace mlxcomm::services

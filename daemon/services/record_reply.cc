@@ -25,7 +25,6 @@ using record::OperationLife;
 using record::TrackCopy;
 using record::TrackKind;
 
-// The translation for one call: the names of groups, the clock, the request.
 class Translation {
  public:
   Translation(const FlightRecorder& recorder, const v1::FlightRecordRequest& request,
@@ -34,7 +33,7 @@ class Translation {
     for (GroupName& name : recorder.GroupNames()) groups_[name.id] = std::move(name);
   }
 
-  // The user is known as long as the group's name is.
+  // A group whose name was forgotten has no known user.
   bool IsSeen(std::uint64_t group) const {
     if (MaySeeAll(viewer_)) return true;
     const auto found = groups_.find(group);
@@ -157,10 +156,10 @@ std::vector<TrackCopy> CopyAll(const FlightRecorder& recorder, TrackKind kind) {
   return recorder.Copy(kind, tracks == 0 ? kSpansMax : kSpansMax / tracks);
 }
 
-// As many of the newest as the reply has room for, oldest first.
+// Writes as many of the newest as fit, oldest first.
 void WriteNewest(const Translation& translation, std::span<const OperationLife> lives,
                  std::span<const TrackCopy> rails, v1::FlightRecordReply& reply) {
-  constexpr std::size_t kFieldBytes = 6;   // Before each operation: its field and its length.
+  constexpr std::size_t kFieldBytes = 6;   // Field number and length of an operation.
   constexpr std::size_t kCountBytes = 16;  // operations_left_out, which may grow.
   std::size_t bytes = reply.ByteSizeLong() + kCountBytes;
   std::vector<v1::RecordedOperation> newest;

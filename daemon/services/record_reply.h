@@ -1,7 +1,7 @@
-// Translates the flight recorder's tracks to a FlightRecordReply.
+// Translates the flight recorder's tracks into a FlightRecordReply.
 //
-// Thread: any, while the record is being written. Memory: the copy and the reply, both bounded
-// (kSpansMax, kReplyBytesMax).
+// Thread: any, also while others write the record. Memory: a copy and a reply, both bounded (kSpansMax,
+// kReplyBytesMax).
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 
 namespace mlxcomm::services {
 
-// For all rails, and for all workers: their newest, some 2 MiB of a reply.
+// The newest of all rails, and as many of all workers: about 2 MiB of a reply.
 inline constexpr std::size_t kSpansMax = 16384;
 // gRPC accepts 4 MiB. Older operations that do not fit are counted as left out.
 inline constexpr std::size_t kReplyBytesMax = (std::size_t{7} << 20) / 2;
 
 struct RecordClocks {
-  std::uint64_t monotonic_ns = 0;  // On the events' clock.
-  std::uint64_t unix_ns = 0;       // At the same time.
+  std::uint64_t monotonic_ns = 0;  // The events' clock.
+  std::uint64_t unix_ns = 0;       // The same moment.
 };
 
-// The part that `viewer` may see; the rest is counted.
+// Writes what `viewer` may see, and counts the rest.
 void WriteRecordReply(const record::FlightRecorder& recorder,
                       const v1::FlightRecordRequest& request, const intake::User& viewer,
                       const RecordClocks& now, v1::FlightRecordReply& reply);

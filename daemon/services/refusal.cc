@@ -10,11 +10,10 @@
 namespace mlxcomm::services {
 namespace {
 
-// The client's error holds a kilobyte, and gRPC's trailers, where a message stands
-// twice, hold eight.
+// The client's error holds a kilobyte. gRPC's trailers hold eight, and have a message twice.
 constexpr std::size_t kMessageBytesMax = 1023;
 
-// For clients that look at the status alone; our own library reads the details.
+// For clients that only read the status; our library reads the details.
 grpc::StatusCode StatusCodeOf(FailureCode code) {
   switch (code) {
     case FailureCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;

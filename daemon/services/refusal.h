@@ -1,4 +1,4 @@
-// The end of a call that is refused: gRPC's status, and the Failure in its details.
+// Turns a Failure into gRPC's status, with the Failure in its details.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -9,7 +9,7 @@ namespace mlxcomm::services {
 
 grpc::Status Refuse(const Failure& failure);
 
-// For a caller whose connection has no session of the required kind.
+// For a caller whose connection has no session, or one of the wrong kind.
 grpc::Status RefuseStranger();
 
 }  // namespace mlxcomm::services

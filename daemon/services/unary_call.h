@@ -1,8 +1,7 @@
-// One call with one request and one reply. Its Answer may outlive the caller's interest but not the
-// call, which waits for it.
+// A call with one request and one reply. It waits for its Answer even if the caller has gone.
 //
-// Owner: itself (call_queue.h). Thread: the queue's; the Answer is given from any. Memory: one
-// request; a reply goes from the Answer to gRPC.
+// Owner: itself (call_queue.h). Thread: the queue's; the Answer on any. Memory: one request; the Answer
+// passes the reply to gRPC.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +22,37 @@
 namespace mlxcomm::services {
 
 template <typename Request, typename Reply>
-class UnaryCall : public AsyncCall {
+class UnaryCall final : public AsyncCall {
  public:
+  // What all calls of a method share.
+  struct Method {
+    std::function<void(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
+                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void* tag)>
+        request;
+    std::function<void(UnaryCall&)> serve;
+  };
+  UnaryCall(CallQueue& queue, Method method) : AsyncCall(queue), method_(std::move(method)) {
+    method_.request(&context_, &request_, &writer_, queue.get(), queue.get(), &come_);
+  }
   const grpc::ServerContext& context() const { return context_; }
   const Request& request() const { return request_; }
 
-  // Called on the queue's thread, when the caller no longer waits for the answer.
+  // Called on the queue's thread if the caller stops waiting.
   void set_on_cancelled(std::function<void()> on_cancelled) {
     on_cancelled_ = std::move(on_cancelled);
   }
-  // Called on the queue's thread, at the end of the call: gRPC has passed the answer on, or the caller has
-  // gone. A caller that keeps its window closed puts it off.
+  // Called on the queue's thread when gRPC has sent the answer or the caller has gone. A caller that keeps
+  // its window closed delays it.
   void set_on_over(std::function<void()> on_over) { on_over_ = std::move(on_over); }
-  // From here on what the answer holds counts as that user's, until the end of the call, which the budget
-  // outlives.
+  // Counts the answer against the user until the end of the call. `budget` outlives it.
   void set_budget(AnswerBudget& budget, uid_t uid) {
     budget_ = &budget;
     uid_ = uid;
     budget.OnCall(uid);
   }
-  // Either of the two, once.
+  // Call one of the two, once.
   std::unique_ptr<node::Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
   void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
-
- protected:
-  using AsyncCall::AsyncCall;
-  ~UnaryCall() override {
-    if (on_over_) on_over_();
-    if (budget_ != nullptr) budget_->GiveBack(uid_, held_bytes_);
-  }
-  void OnCancelled() override {
-    if (on_cancelled_) on_cancelled_();
-  }
-
-  Request request_;
-  grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
 
  private:
   class CallAnswer final : public node::Answer<Reply> {
@@ -83,6 +78,15 @@ class UnaryCall : public AsyncCall {
     UnaryCall* call_;
   };
 
+  ~UnaryCall() override {
+    if (on_over_) on_over_();
+    if (budget_ != nullptr) budget_->GiveBack(uid_, held_bytes_);
+  }
+  void AskForNext() override { new UnaryCall(queue_, method_); }
+  void OnCome() override { method_.serve(*this); }
+  void OnCancelled() override {
+    if (on_cancelled_) on_cancelled_();
+  }
   Failure Hold(const Reply& reply) {
     if (budget_ == nullptr) return {};
     const std::uint64_t bytes = reply.ByteSizeLong();
@@ -91,6 +95,9 @@ class UnaryCall : public AsyncCall {
     return refused;
   }
 
+  const Method method_;
+  Request request_;
+  grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
   std::function<void()> on_cancelled_;
   std::function<void()> on_over_;
   AnswerBudget* budget_ = nullptr;
@@ -98,43 +105,16 @@ class UnaryCall : public AsyncCall {
   std::uint64_t held_bytes_ = 0;
 };
 
-// How the generated service asks gRPC for a call of a method.
-template <typename Service, typename Request, typename Reply>
-using AskMethod = void (Service::*)(grpc::ServerContext*, Request*,
-                                    grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
-                                    grpc::ServerCompletionQueue*, void* tag);
-
-template <typename Service, typename Server, typename Request, typename Reply>
-struct UnaryMethod {
-  Service& service;
-  AskMethod<Service, Request, Reply> ask;
-  Server& server;
-  void (Server::*serve)(UnaryCall<Request, Reply>&);
-};
-
-template <typename Service, typename Server, typename Request, typename Reply>
-class MethodCall final : public UnaryCall<Request, Reply> {
- public:
-  using Method = UnaryMethod<Service, Server, Request, Reply>;
-  MethodCall(CallQueue& queue, const Method& method)
-      : UnaryCall<Request, Reply>(queue), method_(method) {
-    (method_.service.*method_.ask)(&this->context_, &this->request_, &this->writer_, queue.get(),
-                                   queue.get(), &this->come_);
-  }
-
- private:
-  void AskForNext() override { new MethodCall(this->queue_, method_); }
-  void OnCome() override { (method_.server.*method_.serve)(*this); }
-
-  const Method method_;
-};
-
-// From here on `serve` gets the method's calls. `service` and `server` outlive them.
+// Has `serve` get the method's calls. `ask` is the generated service's; it and `server` outlive the calls.
 template <typename Service, typename Server, typename Request, typename Reply>
 void ServeUnary(CallQueue& queue, std::type_identity_t<Service>& service,
-                AskMethod<Service, Request, Reply> ask, Server& server,
-                void (Server::*serve)(UnaryCall<Request, Reply>&)) {
-  new MethodCall<Service, Server, Request, Reply>(queue, {service, ask, server, serve});
+                void (Service::*ask)(grpc::ServerContext*, Request*,
+                                     grpc::ServerAsyncResponseWriter<Reply>*,
+                                     grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
+                                     void* tag),
+                Server& server, void (Server::*serve)(UnaryCall<Request, Reply>&)) {
+  new UnaryCall<Request, Reply>(queue,
+                                {std::bind_front(ask, &service), std::bind_front(serve, &server)});
 }
 
 }  // namespace mlxcomm::services

@@ -1,6 +1,5 @@
-// What one user may see of all users' work: its own jobs. Root, the daemon's own user and the
-// operators see all (intake/user_directory.h); all users see everything about nodes, links and
-// rails. Hidden items are counted, without names.
+// What a user may see: its own jobs, and everything about nodes, links and rails. Root, the daemon's user and
+// the operators see all jobs (intake/user_directory.h). Hidden jobs are counted, without names.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +11,13 @@
 
 namespace mlxcomm::services {
 
-// `user`: the owner. Users who share have no name, and see each other's jobs.
+// `user` owns the job. Users without a name share jobs, so they see all.
 inline bool MaySeeAll(const intake::User& viewer) { return viewer.sees_all || viewer.name.empty(); }
 inline bool MaySee(const intake::User& viewer, const std::string& user) {
   return MaySeeAll(viewer) || viewer.name == user;
 }
 
-// Removes from a whole reply, of all nodes, what the viewer may not see.
+// Removes what the viewer may not see from a reply with all nodes.
 inline void HideOthers(const intake::User& viewer, v1::StatusReply& reply) {
   if (MaySeeAll(viewer)) return;
   auto& jobs = *reply.mutable_jobs();

@@ -15,7 +15,7 @@ TEST(AnswerBudgetTest, RefusesWhatIsTooMuchWithWhatIsHeld) {
   EXPECT_TRUE(budget.Take(1, 10).ok());
   const Failure refused = budget.Take(1, 1);
   EXPECT_EQ(refused.code, FailureCode::kResourceExhausted);
-  EXPECT_THAT(refused.message, HasSubstr("processes of user 1 have not taken 4194304 bytes"));
+  EXPECT_THAT(refused.message, HasSubstr("processes of user 1 have not read 4194304 bytes"));
 }
 
 // Why: an honest process could not ask at all in a cluster whose status is larger.
