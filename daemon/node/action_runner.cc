@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/reduce/kernels.h"
-#include "daemon/work/workers.h"
+#include "daemon/work/work_pieces.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::node {
@@ -131,7 +131,7 @@ void ActionRunner::FailGroup(const OperationKey& key, const char* what, const ab
 
 void ActionRunner::DoLocalWork(const collective::Action& action, std::uint64_t now_ns) {
   if (port_.SubmitWork(*action.work, action.cookie)) return;
-  Workers::Do(*action.work);
+  DoWork(*action.work);
   collectives_.OnLocalWorkDone(action.cookie, now_ns);
 }
 

@@ -212,13 +212,14 @@ v1::StatusReply MergeStatus(const StatusParts& parts) {
 }
 
 const StatusParts::Merged& StatusParts::merged() const {
-  std::call_once(once_, [this] {
-    merged_.status = MergeStatus(*this);
-    merged_.topology = discovery::TopologyOf(merged_.status);
-    merged_.status.set_shape(merged_.topology.shape());
-    *merged_.status.mutable_ring() = merged_.topology.ring();
-  });
-  return merged_;
+  if (!merged_) {
+    Merged& made = merged_.emplace();
+    made.status = MergeStatus(*this);
+    made.topology = cluster::TopologyOf(made.status);
+    made.status.set_shape(made.topology.shape());
+    *made.status.mutable_ring() = made.topology.ring();
+  }
+  return *merged_;
 }
 
 }  // namespace mlxcomm::node

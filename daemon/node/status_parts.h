@@ -4,7 +4,7 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,12 +25,11 @@ struct StatusParts {
     v1::StatusReply status;  // With the shape and the ring.
     v1::TopologyReply topology;
   };
-  // Made by the first call. Thread: any.
+  // Merges at the first call. Thread: any, but one at a time.
   const Merged& merged() const;
 
  private:
-  mutable std::once_flag once_;
-  mutable Merged merged_;
+  mutable std::optional<Merged> merged_;
 };
 // Shared, so that nothing is copied on its way to another thread.
 using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;

@@ -1,5 +1,8 @@
 #include "daemon/work/work_pieces.h"
 
+#include <array>
+#include <cstddef>
+
 namespace mlxcomm {
 namespace {
 
@@ -32,6 +35,21 @@ std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_el
 
 bool HasSeveralPieces(const collective::LocalWork& work) {
   return BytesTouched(work) > kPieceBytes && work.elements > kStepElements;
+}
+
+void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
+            reduce::Stores stores) {
+  std::array<const std::byte*, collective::kLocalRanksMax> inputs;
+  std::array<std::byte*, collective::kLocalRanksMax> outputs;
+  const std::uint64_t offset = first * DataTypeBytes(work.type);
+  for (std::uint32_t k = 0; k < work.input_count; ++k) inputs[k] = work.inputs[k] + offset;
+  for (std::uint32_t k = 0; k < work.output_count; ++k) outputs[k] = work.outputs[k] + offset;
+  reduce::Combine({work.type, work.op, work.divisor}, inputs.data(), work.input_count,
+                  outputs.data(), work.output_count, elements, stores);
+}
+
+void DoWork(const collective::LocalWork& work) {
+  if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kWholeLines);
 }
 
 }  // namespace mlxcomm

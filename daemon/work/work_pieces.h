@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "daemon/collective/action.h"
+#include "daemon/reduce/kernels.h"
 
 namespace mlxcomm {
 
@@ -43,5 +44,11 @@ std::uint64_t ElementsOfPiece(const collective::LocalWork& work);
 std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_elements);
 // Whether other threads can help.
 bool HasSeveralPieces(const collective::LocalWork& work);
+
+// Combines or copies these elements.
+void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
+            reduce::Stores stores);
+// Does the whole work on the calling thread, and stores it into the cache.
+void DoWork(const collective::LocalWork& work);
 
 }  // namespace mlxcomm

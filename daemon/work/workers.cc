@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
-#include "daemon/reduce/kernels.h"
 #include "daemon/work/work_pieces.h"
 
 namespace mlxcomm {
@@ -22,17 +21,6 @@ std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements)
 
 reduce::StoredWork StoredWorkOf(const collective::LocalWork& work) {
   return {work.type, work.input_count, work.step_bytes};
-}
-
-void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
-            reduce::Stores stores) {
-  std::array<const std::byte*, collective::kLocalRanksMax> inputs;
-  std::array<std::byte*, collective::kLocalRanksMax> outputs;
-  const std::uint64_t offset = BytesOf(work, first);
-  for (std::uint32_t k = 0; k < work.input_count; ++k) inputs[k] = work.inputs[k] + offset;
-  for (std::uint32_t k = 0; k < work.output_count; ++k) outputs[k] = work.outputs[k] + offset;
-  reduce::Combine({work.type, work.op, work.divisor}, inputs.data(), work.input_count,
-                  outputs.data(), work.output_count, elements, stores);
 }
 
 }  // namespace
@@ -66,10 +54,6 @@ Workers::~Workers() {
     recorder_.CloseTrack(worker->tally.track);
   }
   recorder_.CloseTrack(loop_tally_.track);
-}
-
-void Workers::Do(const collective::LocalWork& work) {
-  if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kWholeLines);
 }
 
 bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,

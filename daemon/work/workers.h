@@ -34,10 +34,7 @@ class Workers {
           record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
 
-  // Does the work on the calling thread and stores into the cache.
-  static void Do(const collective::LocalWork& work);
-
-  // Returns false if the ring is full or there is no worker; the caller then does the work.
+  // False: the ring is full, or there is no worker; the caller does the work.
   bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
               const OperationKey& operation);
   // Does pieces of submitted work for some microseconds. Returns false if all pieces were taken.

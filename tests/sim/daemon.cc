@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/work/work_pieces.h"
-#include "daemon/work/workers.h"
 
 namespace mlxcomm::sim {
 namespace {
@@ -138,7 +137,7 @@ bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie)
   workers_busy_until_ns_ = std::max(workers_busy_until_ns_, now_ns()) + takes;
   schedule_.At(workers_busy_until_ns_, [this, alive = alive_, &work, cookie] {
     if (!*alive) return;
-    Workers::Do(work);
+    DoWork(work);
     done_work_.push_back(cookie);
     Wake();
   });

@@ -35,10 +35,10 @@ ALLOWED = {
                      "daemon/record/", "daemon/rail/spsc_ring.h", "daemon/work/"),
     "daemon/record/": ("proto/", "daemon/collective/", "daemon/rail/", "daemon/link/fabric_listener.h",
                        "daemon/platform/mapping.h", "daemon/record/"),
-    # Without I/O, clock and threads: nothing of daemon/platform/.
-    "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/", "daemon/work/",
-                     "daemon/link/fabric_listener.h", "daemon/fabric/links.h", "daemon/cluster/",
-                     "daemon/intake/submission.h", "daemon/node/", "mlxcomm/v1/"),
+    # Without I/O, clock and threads: nothing of daemon/platform/, and no workers.
+    "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/",
+                     "daemon/work/work_pieces.h", "daemon/link/fabric_listener.h", "daemon/fabric/links.h",
+                     "daemon/cluster/", "daemon/intake/submission.h", "daemon/node/", "mlxcomm/v1/"),
     # What a process may send: before gRPC and the node, and without them.
     "daemon/intake/guard/": ("proto/", "daemon/platform/", "daemon/intake/guard/"),
     "daemon/services/": ("proto/", "daemon/intake/guard/", "daemon/intake/session.h",
@@ -151,6 +151,13 @@ def test_includes_obey_the_layers(path):
     for included in re.findall(r'#include "([^"]+)"', text_of(path)):
         if included.startswith(OURS):
             assert included.startswith(allowed), f"{path} may not include {included}"
+
+
+# Why: the simulator runs these folders in virtual time, on one thread.
+@for_each([f for f in CODE if f.startswith(("daemon/node/", "daemon/collective/"))])
+def test_the_node_has_no_threads(path):
+    assert not re.search(r"#include <(thread|mutex|shared_mutex|atomic|condition_variable|future|asio)",
+                         text_of(path))
 
 
 @for_each([f for f in CODE if f.endswith((".h", ".hpp"))])

@@ -199,7 +199,7 @@ TEST_F(WorkersTest, DoNotExistIfNoneAreConfigured) {
   EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
   EXPECT_FALSE(workers.Help());
   EXPECT_TRUE(workers.PrepareToSleep());
-  Workers::Do(*sums[0]);
+  DoWork(*sums[0]);
   EXPECT_TRUE(sums.IsDone(0));
 }
 
