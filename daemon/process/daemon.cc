@@ -74,9 +74,9 @@ std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
   return derived;
 }
 
-// By default a configuration that lists addresses uses no discovery.
-absl::StatusOr<bool> UsesDiscovery(const Options& options, const v1::DaemonConfig& config,
-                                   bool has_key) {
+// A configuration that lists addresses gets no others unless it enables discovery.
+absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
+                                        bool has_key) {
   if (options.is_private) return false;
   const v1::PeerConfig& peers = config.peers();
   if (!config.discovery().has_enabled()) {
@@ -114,7 +114,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
   made.scheduling = SchedulingOf(options, config);
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
-  // A private daemon serves only its own user.
+  // A private daemon serves one user.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : kNaming[clients.users()],
                 options.is_private ? std::string() : clients.operators_group(),
@@ -125,7 +125,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   return made;
 }
 
-// Limits for one user leave a quarter for others (proto/mlxcomm/v1/config.proto).
+// The default depends on whether the daemon serves all users (proto/mlxcomm/v1/config.proto).
 std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
   constexpr std::size_t kAll = jobs::Membership::kGroupsMax;
   if (clients.groups_per_user_max() != 0) {
@@ -211,8 +211,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->fabric_ = *std::move(fabric);
   if (*discovers) daemon->OpenHelloSockets();
   intake::Intake& from = *daemon->intake_;
-  daemon->calls_ = std::make_unique<services::PostedCalls>(
-      daemon->io_, *daemon->node_, [&from] { return from.Poll(); });
+  daemon->calls_ = std::make_unique<services::PostedCalls>(daemon->io_, *daemon->node_,
+                                                           [&from] { return from.Poll(); });
   daemon->control_ = services::ControlServer::Create(
       *daemon->calls_, [&from](auto token, auto peer) { return from.Find(token, peer); },
       *daemon->recorder_, daemon->events_);
@@ -255,15 +255,17 @@ absl::Status Daemon::Start() {
 
 void Daemon::ReportReload(record::EventSeverity severity, const std::string& object,
                           const std::string& text) {
-  using record::EventSeverity;
-  spdlog::log(severity == EventSeverity::kError     ? spdlog::level::err
-              : severity == EventSeverity::kWarning ? spdlog::level::warn
-                                                    : spdlog::level::info,
-              "SIGHUP: {}: {}", object, text);
+  struct Row {
+    spdlog::level::level_enum level;
+    const char* kind;
+  };
+  constexpr Row kRows[] = {{spdlog::level::info, "reloaded"},
+                           {spdlog::level::warn, "restart_needed"},
+                           {spdlog::level::err, "reload_failed"}};
+  const Row& row = kRows[static_cast<std::size_t>(severity)];
+  spdlog::log(row.level, "SIGHUP: {}: {}", object, text);
   events_.Add({.unix_ns = platform::UnixNow(),
-               .kind = severity == EventSeverity::kNote      ? "reloaded"
-                       : severity == EventSeverity::kWarning ? "restart_needed"
-                                                             : "reload_failed",
+               .kind = row.kind,
                .severity = severity,
                .object = object,
                .text = MakePrintable(text)});
@@ -273,11 +275,11 @@ void Daemon::Reload(const absl::Status& log_reopened) {
   if (!log_reopened.ok()) {
     ReportReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
   }
-  // If the key file is invalid, the configuration would report that a second time.
+  // Reading the configuration would report a mistake in the key file again.
   if (ReloadKeys()) CheckConfigAgain();
 }
 
-// Returns false if the file is invalid.
+// False: the file is invalid.
 bool Daemon::ReloadKeys() {
   const std::string& path = config_.peers().key_file();
   if (path.empty()) return true;
@@ -299,7 +301,7 @@ bool Daemon::ReloadKeys() {
 }
 
 void Daemon::CheckConfigAgain() {
-  if (is_private_ && config_file_.empty()) return;  // Started without one.
+  if (is_private_ && config_file_.empty()) return;  // It has read none.
   const absl::StatusOr<v1::DaemonConfig> now = ReadConfigFile(config_file_);
   if (!now.ok()) {
     ReportReload(record::EventSeverity::kError, "configuration",
@@ -308,14 +310,14 @@ void Daemon::CheckConfigAgain() {
   } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
     ReportReload(record::EventSeverity::kWarning, "configuration",
                  absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
-                              " changed since the start: restart mlxcommd to apply it"));
+                              " changed since the start: restart mlxcommd to apply the change"));
   }
 }
 
 absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
-  spdlog::info("stopping: running jobs have {} ms to finish", timeout_ms);
-  // A private daemon frees its socket at once for the next one; users of others want to see why they wait.
+  spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
+  // A private daemon makes room for the next one at once. Others still serve mlxcommctl status.
   asio::post(io_, [this] {
     if (is_private_) return intake_->StopAccepting();
     intake_->RefuseClients(
@@ -343,7 +345,7 @@ void Daemon::End() {
   intake_->StopAccepting();
   if (hellos_ != nullptr) hellos_->Stop();
   fabric_->Stop();
-  // gRPC ends once every call is answered, including those that have just arrived.
+  // gRPC ends once every call has been answered, including those that came just now.
   std::atomic<bool> ended{false};
   std::thread shutdown([&] {
     control_->Shutdown(100 * kMs);
@@ -359,7 +361,7 @@ void Daemon::End() {
 void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& signals) {
   if (is_private_) {
     return loop_->RefuseNext(absl::FailedPreconditionError(
-        "a private daemon ends with its clients, and the next one will be the new program"));
+        "a private daemon ends with its clients, and the next one runs the new program"));
   }
   absl::StatusOr<NextProgram> next = successor.Examine();
   if (!next.ok()) return loop_->RefuseNext(next.status());

@@ -1,5 +1,6 @@
-// The daemon: builds its parts, connects them, starts, drains and stops them, and hands over to a successor.
-// Owner: main. Thread: main; Start() creates the loop's thread. Memory: all of it.
+// The daemon: builds its parts and joins them; starts, drains and stops them; hands over to another program.
+//
+// Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
 #pragma once
 
 #include <memory>
@@ -30,8 +31,7 @@ namespace mlxcomm {
 
 class Daemon {
  public:
-  // Acquires every resource: socket, ports, identity. Errors name what is missing and the remedy. `signals`
-  // gets a stop request when a private daemon is no longer needed.
+  // Takes every resource: socket, ports, identity. A private daemon stops by `signals` after its last client.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
                                                         TerminationSignals& signals,
@@ -40,19 +40,20 @@ class Daemon {
 
   // Fails if the metrics' port is not available.
   absl::Status Start();
-  // On SIGHUP, after the log was reopened: reads the cluster's key again, which may make connections prove it
-  // again. An invalid file changes nothing. The configuration is only compared with that of the start.
+  // At SIGHUP, after the log was reopened: reads the cluster's key again. Connections that were proved with a
+  // removed key are proved again. An invalid file changes nothing. The configuration is not applied, but a
+  // change or a mistake in it is reported. Errors are logged, and are events.
   void Reload(const absl::Status& log_reopened);
-  // Refuses new jobs and gives running ones the configured time to finish. If that is not enough, fails them
-  // with DAEMON_STOPPING and returns DEADLINE_EXCEEDED.
+  // Refuses new jobs, gives running ones the configured time to end, then stops them with DAEMON_STOPPING and
+  // returns DEADLINE_EXCEEDED.
   absl::Status Drain();
-  // On SIGUSR2: examines the successor. If it qualifies, `signals` is notified when no client is left;
-  // otherwise the refusal is recorded as an event.
+  // At SIGUSR2: examines the program that is to take this one's place, and notifies `signals` once no client
+  // is left. A refusal is an event.
   void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
-  // Once no client is left: examines the successor again and stops this daemon. FAILED_PRECONDITION: it no
-  // longer qualifies; this daemon keeps running.
+  // When no client is left: examines it again, and ends this daemon. FAILED_PRECONDITION: it no longer
+  // qualifies; this daemon keeps running.
   absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
-  // On SIGUSR1: cancels a pending restart and clears a refused one.
+  // At SIGUSR1: cancels a pending hand-over, and clears a reported refusal.
   void TakeBackRestart();
 
  private:
@@ -79,7 +80,7 @@ class Daemon {
   std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
   std::unique_ptr<services::PostedCalls> calls_;
   std::unique_ptr<services::ControlServer> control_;
-  std::unique_ptr<metrics::MetricsEndpoint> metrics_;  // Where it is configured.
+  std::unique_ptr<metrics::MetricsEndpoint> metrics_;  // nullptr: not configured.
   std::thread loop_thread_;
 };
 

@@ -1,6 +1,7 @@
 #include "daemon/process/options.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <vector>
@@ -44,8 +45,8 @@ If none is running, the client library starts one with
 .Fl -private ,
 which ends with its last client.
 .Pp
-SIGTERM and SIGINT drain: the daemon refuses new jobs and gives running ones the configured time to finish;
-then it fails them with DAEMON_STOPPING.
+SIGTERM and SIGINT drain: the daemon refuses new jobs, gives running ones the configured time to end,
+then stops them with DAEMON_STOPPING.
 Meanwhile
 .Ic mlxcommctl status
 shows how many jobs are running and how much time is left.
@@ -56,15 +57,15 @@ The log and
 .Ic mlxcommctl events
 report errors, and whether the configuration has changed since the start.
 .Pp
-SIGUSR2 replaces the daemon with the program that is now at the path from which it was started, with the same
+SIGUSR2 replaces the daemon by the program that is now at the path by which it was started, with the same
 arguments and the current configuration.
-The daemon checks both, waits until it has no client, and then executes that program.
+It checks both, waits until it has no client, and runs that program in its own process.
 Processes that connect in between wait.
 It refuses a program that fails the check, or that has no protocol version in common with a neighbour;
 .Ic mlxcommctl status
 and
 .Ic mlxcommctl events
-report the reason.
+say why.
 SIGUSR1 cancels the request.
 .Pp
 Neighbours are discovered by signed hellos on each interface (IPv6 link-local multicast, UDP port 7470)
@@ -82,9 +83,9 @@ constexpr char kManEnd[] = R"(.Sh FILES
 .It Pa /etc/mlxcommd/mlxcommd.textproto
 The configuration of the service.
 .It Pa /etc/mlxcommd/key
-The cluster's key for root's daemon; for other users'
+The cluster's key for root's daemon; another user's is
 .Pa ~/.config/mlxcommd/key .
-It must be readable by its owner only.
+Only its owner may read it.
 .It Pa /var/lib/mlxcommd/node-id
 The identity of this node: do not copy it to another machine.
 .It Pa /var/run/mlxcommd/mlxcommd.sock
@@ -95,20 +96,20 @@ The pid of its process, for programs that rotate its log and send SIGHUP.
 .Sh EXIT STATUS
 .Bl -tag -width Ds
 .It 0
-It ended as requested, and all jobs had finished.
+It exited on request, after all jobs had ended.
 .It 1
 It could not start; standard error has the reason.
 .It 2
-Wrong usage, or an invalid configuration.
+Wrong usage or an invalid configuration.
 .It 3
-Jobs had to be failed when it drained.
+It stopped jobs that were still running after the drain.
 .El
 .Sh SEE ALSO
 .Xr mlxcommctl 1)";
 
 constexpr const char* kLogLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
 
-// CLI11 silently ignores an invalid value from the environment.
+// CLI11 would ignore an invalid value of an environment variable.
 queue::Scheduling SchedulingIn(const std::string& word) {
   if (word == "auto") return queue::Scheduling::kAuto;
   if (word == "few_cores") return queue::Scheduling::kFewCores;
@@ -117,7 +118,7 @@ queue::Scheduling SchedulingIn(const std::string& word) {
                              "expected auto, few_cores or many_cores, got \"" + word + "\"");
 }
 
-// Begins with "mlxcommd:" like every other message. A bare word is a guess from other daemons' commands.
+// "mlxcommd: ..." like every other message. People who know other daemons type a word.
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   const std::vector<std::string> words = app->remaining();
@@ -171,7 +172,6 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
                "Check the configuration and its state directory");
   app.add_flag("--print-config", options.print_config,
                "Print every field with its default, help and bounds");
-  // For other programs.
   app.add_flag(
          "--examined", options.examined,
          "Check the configuration and print release and protocol versions; a running mlxcommd "
@@ -195,7 +195,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   return std::nullopt;
 }
 
-int ExitCodeFor(const Options& options, ExitCode code) {
+int ExitWith(const Options& options, const absl::Status& error, ExitCode code) {
+  std::fprintf(stderr, "mlxcommd: %s\n", std::string(error.message()).c_str());
   const bool restart_helps = code != ExitCode::kUsage && code != ExitCode::kDrain;
   return options.by_launchd && !restart_helps ? 0 : static_cast<int>(code);
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
@@ -18,14 +19,15 @@ struct Options {
   bool is_private = false;                      // Ends with its last client; keeps nothing on disk.
   bool check_config = false;                    // Only checks the configuration.
   bool print_config = false;                    // Only prints the annotated configuration.
-  bool examined = false;    // Only answers a running daemon that examines its successor.
-  bool by_launchd = false;  // Restarted after any exit code but 0.
+  bool examined = false;                        // Only answers a running daemon (successor.h).
+  bool by_launchd = false;                      // launchd restarts it unless it ends with 0.
 };
 
-// Unlike systemd, launchd restarts a program after any exit code but 0.
-int ExitCodeFor(const Options& options, ExitCode code);
+// Prints the error and returns the exit code: 0 under launchd if a restart would not help. launchd cannot be
+// configured to accept other codes, as systemd can, and would try an invalid configuration every ten seconds.
+int ExitWith(const Options& options, const absl::Status& error, ExitCode code);
 
-// Returns an exit code if the process should end at once (--help, --version, errors), with all output done.
+// Returns an exit code if the process should end at once (--help, --version, mistakes), after printing.
 std::optional<int> ParseOptions(int argc, char** argv, Options& options);
 
 }  // namespace mlxcomm

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/platform/machine.h"
+#include "daemon/process/config_file.h"
 #include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/version.h"
@@ -27,7 +29,7 @@ constexpr char kListenSocketVariable[] = "MLXCOMMD_DOOR";
 constexpr char kFits[] = "mlxcommd fits";
 constexpr std::uint64_t kAnswerNs = 10'000'000'000;
 
-// exec keeps unmarked descriptors, and a library may have opened some.
+// exec keeps unmarked descriptors, and a library may have opened some without the mark.
 void MarkAllOthers(const intake::ListenSocket& listen_socket) {
   const long most = std::min(::sysconf(_SC_OPEN_MAX), 65536L);
   for (int descriptor = 3; descriptor < most; ++descriptor) {
@@ -44,7 +46,7 @@ void MarkAllOthers(const intake::ListenSocket& listen_socket) {
 Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   const std::string called = argv[0];
   std::error_code error;
-  // By name, because an upgrade replaces the file.
+  // By its path: after an upgrade it is another file.
   program_ = called.find('/') != std::string::npos
                  ? std::filesystem::absolute(called, error).string()
                  : platform::OwnExecutable();
@@ -56,30 +58,34 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
   words.emplace_back("--examined");
   const auto answer = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
   if (absl::IsDeadlineExceeded(answer.status()) || absl::IsAborted(answer.status())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(program_, " did not answer within ", kAnswerNs / 1'000'000'000, " s"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        program_, " did not report within ", kAnswerNs / 1'000'000'000, " s whether it fits"));
   }
   if (!answer.ok()) return absl::FailedPreconditionError(answer.status().message());
   const std::vector<std::string> lines = absl::StrSplit(answer->text, '\n');
   const std::string& first = lines.front();
   if (first != kFits || lines.size() < 3) {
     return absl::FailedPreconditionError(absl::StrCat(
-        program_, first.empty() ? " did not answer (" + HowEnded(answer->exit_code) +
-                                      "): older releases than this one cannot take over"
-                                : ": " + MakePrintable(first)));
+        program_, first.empty()
+                      ? " did not report whether it fits (" + HowEnded(answer->exit_code) +
+                            "): a release before this one cannot take over"
+                      : ": " + MakePrintable(first)));
   }
   const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);
   if (!versions.has_value()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(program_, " reported no protocol version: ", MakePrintable(lines[2])));
+        absl::StrCat(program_, " reported no version of the protocol: ", MakePrintable(lines[2])));
   }
   return NextProgram{MakePrintable(lines[1]), *versions};
 }
 
-std::string DescribeAsSuccessor(const std::string& trouble) {
-  if (!trouble.empty()) return trouble + "\n";
-  return absl::StrCat(kFits, "\n", kSoftwareVersion, "\n", wire::TextOf(wire::SpokenVersions()),
-                      "\n");
+int AnswerExamination(const absl::StatusOr<v1::DaemonConfig>& config) {
+  absl::Status fits = config.status();
+  if (fits.ok()) fits = CheckStateDirectory(config->state_directory());
+  const std::string answer = fits.ok() ? absl::StrCat(kFits, "\n", kSoftwareVersion, "\n",
+                                                      wire::TextOf(wire::SpokenVersions()), "\n")
+                                       : absl::StrCat(fits.message(), "\n");
+  return std::fputs(answer.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
 }
 
 absl::Status Successor::Become(intake::ListenSocket listen_socket) const {
@@ -118,7 +124,7 @@ intake::ListenSocket TakeListenSocket() {
     listen_socket.socket = take(both.substr(0, comma));
     listen_socket.lock = take(both.substr(comma + 1));
   }
-  ::unsetenv(kListenSocketVariable);  // Programs that this one starts must not inherit it.
+  ::unsetenv(kListenSocketVariable);  // Not for the programs that this one starts.
   return listen_socket;
 }
 

@@ -1,8 +1,9 @@
-// The program that replaces this daemon after an upgrade or a change of the configuration, once no client is
-// left. The same process executes it, so systemd or launchd sees no exit, and the listen socket stays open.
+// The program that takes this daemon's place after an upgrade or a change of the configuration. The same
+// process executes it, so that systemd or launchd sees no exit. That happens once no client is left, and the
+// listen socket stays open (intake/socket_file.h): processes that connect in between wait.
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeListenSocket
-//                 └─ unfit: refused, the old one stays            └─ now unfit: likewise
+//                 └─ unfit: refused, the old one keeps running    └─ no longer fit: likewise
 #pragma once
 
 #include <string>
@@ -12,17 +13,20 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/loop/loop.h"
+#include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {
 
 class Successor {
  public:
-  // Call before the working directory changes: the program is the one at this one's path.
+  // Call it before the working directory changes: the program is the file at the path by which this one was
+  // started, with the same arguments.
   Successor(int argc, char** argv);
 
-  // Runs it to check itself and the configuration. FAILED_PRECONDITION: the fault and the remedy.
+  // Runs the program with --examined and reads its answer. FAILED_PRECONDITION: what is wrong, and the
+  // remedy.
   absl::StatusOr<NextProgram> Examine() const;
-  // Returns only if the system refuses. All other threads must have ended.
+  // Returns only if the system refuses. Other threads have ended.
   absl::Status Become(intake::ListenSocket listen_socket) const;
 
  private:
@@ -30,10 +34,10 @@ class Successor {
   std::vector<std::string> arguments_;
 };
 
-// The output of the examined program, which Examine reads.
-std::string DescribeAsSuccessor(const std::string& trouble);
+// Prints what `Examine` reads, in the examined program; returns the exit code.
+int AnswerExamination(const absl::StatusOr<v1::DaemonConfig>& config);
 
-// The listen socket that the previous program left open; not valid if there was none.
+// The listen socket that the previous program left open; not valid: there was none.
 intake::ListenSocket TakeListenSocket();
 
 }  // namespace mlxcomm

@@ -74,15 +74,17 @@ TEST(OptionsTest, TakeSchedulingFromTheArgumentsOrTheEnvironment) {
   EXPECT_EQ(Parse({"--scheduling", "all_cores"}, named), static_cast<int>(ExitCode::kUsage));
 }
 
-// Why: launchd restarts programs after any exit code but 0, and a wrong configuration stays wrong.
-TEST(OptionsTest, ExitWithZeroUnderLaunchdIfARestartWouldNotHelp) {
+// Why: launchd restarts programs that end with another code than 0, and a wrong configuration stays
+// wrong.
+TEST(OptionsTest, UnderLaunchdExitWithZeroIfARestartWouldNotHelp) {
+  const absl::Status error = absl::UnknownError("printed");
   Options options;
-  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 2);
-  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 3);
+  EXPECT_EQ(ExitWith(options, error, ExitCode::kUsage), 2);
+  EXPECT_EQ(ExitWith(options, error, ExitCode::kDrain), 3);
   EXPECT_EQ(Parse({"--launchd"}, options), std::nullopt);
-  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 0);
-  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 0);
-  EXPECT_EQ(ExitCodeFor(options, ExitCode::kStartup), 1);
+  EXPECT_EQ(ExitWith(options, error, ExitCode::kUsage), 0);
+  EXPECT_EQ(ExitWith(options, error, ExitCode::kDrain), 0);
+  EXPECT_EQ(ExitWith(options, error, ExitCode::kStartup), 1);
 }
 
 TEST(OptionsTest, EndTheProcessAfterHelpAndErrors) {
