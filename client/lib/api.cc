@@ -9,7 +9,6 @@
 #include <string>
 
 #include "client/lib/answer.h"
-#include "client/lib/connection.h"
 #include "client/lib/find_place.h"
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
@@ -198,7 +197,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxco
     const Failure latched = Latched(*group);
     // A group of one rank needs no daemon.
     if (!latched.ok() || group->alone()) return Report(latched, error);
-    return Report(group->connection->session->Lost(), error);
+    return Report(group->connection->session->calls().Lost(), error);
   });
 }
 
@@ -226,7 +225,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
     if (Refusal refusal = CheckUsable(connection)) return Report(*refusal, error);
     if (buffer == nullptr) return Report(Invalid("buffer: expected a pointer, got NULL"), error);
     const ArenaAllocator& arena = connection->session->arena();
-    const auto offset = connection->session->Allocate(bytes);
+    const auto offset = connection->session->calls().Allocate(bytes);
     if (!offset.has_value()) {
       return Report(
           {FailureCode::kResourceExhausted, kNoRank,
@@ -243,7 +242,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
 
 MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffer) {
   if (buffer == nullptr || !connection->session->usable()) return;
-  connection->session->Free(connection->session->OffsetOf(buffer));
+  Connection& session = *connection->session;
+  session.calls().Free(session.OffsetOf(buffer));
 }
 
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,

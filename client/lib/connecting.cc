@@ -1,7 +1,6 @@
-// How a Connection is made: the daemon is reached, its memory mapped, and the module with the
-// control calls loaded meanwhile.
+// How a Connection is made: the daemon is reached, its memory is mapped, and the module with the control
+// calls is loaded meanwhile.
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,16 +15,16 @@
 #include <thread>
 #include <vector>
 
+#include "client/lib/clock.h"
 #include "client/lib/connection.h"
 #include "client/lib/own_process.h"
 #include "client/lib/private_daemon.h"
-#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::client {
 namespace {
 
 constexpr std::uint64_t kConnectTimeoutNs = 10'000'000'000;
-// Longer ones mean for ever, and would overflow.
+// Longer ones mean no limit, and would overflow.
 constexpr std::uint64_t kConnectTimeoutMostNs = 86'400'000'000'000;
 
 #if defined(__APPLE__)
@@ -39,8 +38,8 @@ struct LoadedModule {
   std::string error;
 };
 
-// The process that loaded the module. A forked child does not have its threads, and calls of the
-// child would wait for them for ever.
+// The process that loaded the module. A forked child does not have the module's threads, and its calls would
+// wait for them for ever.
 std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {
@@ -65,49 +64,14 @@ LoadedModule LoadModule() {
   return loaded;
 }
 
-}  // namespace
-
-Connection::Connection(mlxcomm_interrupt interrupt)
-    : creator_pid_(OwnProcess()), interrupt_(interrupt) {}
-
-Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out) {
-  if (LoadedBeforeFork()) {
-    return Invalid(
-        "this process was forked from one that had connected, and the connection's thread "
-        "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")");
-  }
-  // The module is loaded while the daemon answers the hello.
-  std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
-  std::unique_ptr<Connection> connection(
-      new Connection({options.interrupted, options.interrupted_context}));
-  queue::Dialed dialed;
-  Failure failure = connection->Reach(options, dialed);
-  const LoadedModule loaded = module.get();
-  if (failure.ok()) failure = connection->Map(dialed);
-  if (failure.ok() && loaded.table == nullptr) {
-    failure = {
-        FailureCode::kInternal, kNoRank,
-        "cannot load a part of the client library: " + loaded.error + ". Install mlxcomm again"};
-  }
-  if (!failure.ok()) {
-    if (dialed.connection >= 0) ::close(dialed.connection);
-    return failure;
-  }
-  connection->attach_ = loaded.table;
-  connection->attachment_ =
-      loaded.table->open(dialed.connection, dialed.hello.token.data(), dialed.hello.token.size());
-  out = std::move(connection);
-  return {};
-}
-
-// Several settings may name a service's socket; a private daemon is only for callers that named
-// none.
-Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed) {
+// Several settings may name a service's socket; a private daemon is only for callers that named none.
+Failure Reach(const mlxcomm_connect_options& options, const Control& control, queue::Dialed& dialed,
+              bool& is_private) {
   const std::uint64_t timeout_ns = std::min(
       options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns, kConnectTimeoutMostNs);
   const std::uint64_t deadline_ns = NowNs() + timeout_ns;
   const auto left_ns = [&] { return deadline_ns - std::min(deadline_ns, NowNs()); };
-  const auto interrupted = [this] { return Interrupted(); };
+  const auto interrupted = [&] { return control.IsInterrupted(); };
   const auto dial = [&](const std::string& path) {
     return queue::Dial(path, queue::ProcessRole::kClient, options.arena_bytes, left_ns(), dialed,
                        interrupted);
@@ -118,11 +82,11 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
   // A private daemon that is ending with its last client may still accept a connection, or refuse it.
   const auto has_ended = [&](const Failure& failure) {
     return failure.code == FailureCode::kUnavailable ||
-           (failure.code == FailureCode::kDaemonStopping && is_private_);
+           (failure.code == FailureCode::kDaemonStopping && is_private);
   };
   Failure failure;
   for (const std::string& candidate : candidates) {
-    is_private_ = options.start_private_daemon != 0 && candidates.size() > 1 && candidate == path;
+    is_private = options.start_private_daemon != 0 && candidates.size() > 1 && candidate == path;
     failure = dial(candidate);
     if (!has_ended(failure)) return failure;
   }
@@ -151,52 +115,61 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
   }
 }
 
-Failure Connection::Map(queue::Dialed& dialed) {
-  arena_bytes_ = dialed.hello.arena_bytes;
-  rendezvous_timeout_ns_ = dialed.hello.rendezvous_timeout_ns;
-  scheduling_ = queue::SchedulingPolicy::Choose(dialed.hello.scheduling, queue::UsableCores());
-  spins_.fill(queue::AdaptiveSpin(scheduling_.waiting));
-  page_spin_ = queue::AdaptiveSpin(scheduling_.waiting);
-  const char* const meets = std::getenv("MLXCOMM_RANKS_MEET");
-  meets_ = meets == nullptr || std::strcmp(meets, "0") != 0;
-  void* const arena =
-      ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, dialed.descriptors[0], 0);
-  int error = arena == MAP_FAILED ? errno : 0;
-  void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                             dialed.descriptors[1], 0);
-  if (error == 0 && queue == MAP_FAILED) error = errno;
-  doorbell_ = dialed.descriptors[2];
-  ::close(dialed.descriptors[0]);
-  ::close(dialed.descriptors[1]);
-  if (arena != MAP_FAILED) arena_ = static_cast<std::byte*>(arena);
-#if defined(MADV_HUGEPAGE)
-  // Fewer page faults and TLB misses; a hint, where the system has huge pages.
-  if (arena_ != nullptr) ::madvise(arena_, arena_bytes_, MADV_HUGEPAGE);
-#endif
-  if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
-  if (arena_ == nullptr || queue_ == nullptr) {
+Failure Map(const queue::Dialed& dialed, Mapping& arena, Mapping& queue) {
+  const std::uint64_t bytes = dialed.hello.arena_bytes;
+  arena = MapShared(dialed.descriptors[0], bytes);
+  int error = arena == nullptr ? errno : 0;
+  queue = MapShared(dialed.descriptors[1], queue::kQueueSegmentBytes);
+  if (error == 0 && queue == nullptr) error = errno;
+  if (arena == nullptr || queue == nullptr) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            "cannot map an arena of " + std::to_string(arena_bytes_) +
-                " bytes: " + std::strerror(error) +
+            "cannot map an arena of " + std::to_string(bytes) + " bytes: " + std::strerror(error) +
                 ". Ask for a smaller one (arena_bytes), or raise the limit of address space "
                 "(ulimit -v)"};
   }
-  auto* const header = reinterpret_cast<queue::QueueHeader*>(queue_);
-  if (header->magic != queue::kQueueMagic || header->version != queue::kQueueVersion) {
-    return {FailureCode::kUnavailable, kNoRank,
-            "the daemon's queue has another layout: install the same release of both"};
+#if defined(MADV_HUGEPAGE)
+  // Fewer page faults and TLB misses; a hint, if the system has huge pages.
+  ::madvise(arena.get(), bytes, MADV_HUGEPAGE);
+#endif
+  const auto& header = *reinterpret_cast<const queue::QueueHeader*>(queue.get());
+  if (header.magic == queue::kQueueMagic && header.version == queue::kQueueVersion) return {};
+  return {FailureCode::kUnavailable, kNoRank,
+          "the daemon's queue has another layout: install the same release of both"};
+}
+
+}  // namespace
+
+Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out) {
+  if (LoadedBeforeFork()) {
+    return Invalid(
+        "this process was forked from one that had connected, and the connection's thread "
+        "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")");
   }
-  submissions_.emplace(
-      &header->submissions,
-      reinterpret_cast<queue::SubmissionEntry*>(queue_ + queue::kSubmissionsOffset),
-      queue::kSubmissionSlots);
-  completions_.emplace(
-      &header->completions,
-      reinterpret_cast<const queue::CompletionEntry*>(queue_ + queue::kCompletionsOffset),
-      queue::kCompletionSlots);
-  allocator_ = std::make_unique<ArenaAllocator>(arena_, arena_bytes_,
-                                                static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
-                                                &header->arena_pages);
+  // The module is loaded while the daemon answers the hello.
+  std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
+  Control control{.interrupt = {options.interrupted, options.interrupted_context}};
+  queue::Dialed dialed;
+  bool is_private = false;
+  Failure failure = Reach(options, control, dialed, is_private);
+  const LoadedModule loaded = module.get();
+  if (!failure.ok()) return failure;
+  Mapping arena;
+  Mapping queue;
+  failure = Map(dialed, arena, queue);
+  if (failure.ok() && loaded.table == nullptr) {
+    failure = {
+        FailureCode::kInternal, kNoRank,
+        "cannot load a part of the client library: " + loaded.error + ". Install mlxcomm again"};
+  }
+  if (!failure.ok()) {
+    ::close(dialed.descriptors[2]);
+    ::close(dialed.connection);
+    return failure;
+  }
+  control.table = loaded.table;
+  out.reset(new Connection(dialed, is_private, std::move(arena), std::move(queue), control));
+  out->control_.attachment =
+      loaded.table->open(dialed.connection, dialed.hello.token.data(), dialed.hello.token.size());
   return {};
 }
 

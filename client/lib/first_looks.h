@@ -1,11 +1,10 @@
-// How often a rank looks for the others before it gives its core away for the first time, learnt from
-// whether that was enough lately.
+// How often a rank looks for the others before it yields its core for the first time, learnt from whether
+// that was enough lately.
 //
-// Ranks that have a core each meet within a microsecond, and a system call would cost as much again.
-// Of two ranks on one core, which few or busy cores bring about, one only holds up the other by
-// looking.
+// Ranks with a core each meet within a microsecond, and a system call would cost as much again. Of two ranks
+// that share a core, one that looks only holds up the other.
 //
-// Owner: Connection. Thread: under its lock.
+// Owner: Pages. Thread: under the session's lock.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +21,10 @@ class FirstLooks {
     if (share_ >= kWorthwhile) return kMany;
     return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
   }
-  // For a thread that keeps others of its process waiting meanwhile.
+  // For a thread that holds the lock meanwhile.
   int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
-  // What was found with a few, or not looked for any longer, says nothing of more: of two ranks on
-  // one core, each finds at once what the other one has called while it had the core.
+  // Few looks teach nothing about many: of two ranks on one core, each finds at once what the other one
+  // called while it had the core.
   void Learn(int looks, bool enough) {
     if (looks > kFew) share_ = share_ - share_ / 8 + (enough ? kAlways / 8 : 0);
   }
@@ -35,7 +34,8 @@ class FirstLooks {
   static constexpr std::uint32_t kWorthwhile = kAlways / 4;
   static constexpr std::uint32_t kFewBeforeTrial = 32;
 
-  std::uint32_t share_ = kAlways;  // Of the last waits with many looks; the newest count most.
+  std::uint32_t share_ =
+      kAlways;  // Successes of the last waits with many looks; the newest count most.
   std::uint32_t few_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/lib/answer.h"
+#include "client/lib/clock.h"
 #include "client/lib/find_place.h"
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
@@ -48,7 +49,7 @@ class Exchange {
   }
   ~Exchange() {
     if (values_ != nullptr) {  // Given back at once, or when no operation uses it.
-      session().Free(session().OffsetOf(values_));
+      session().calls().Free(session().OffsetOf(values_));
     }
   }
   Exchange(const Exchange&) = delete;
@@ -56,7 +57,7 @@ class Exchange {
 
   Failure Reserve() {
     const std::uint64_t bytes = (group_.size() + std::uint64_t{1}) * sizeof(ColorAndKey);
-    if (const auto offset = session().Allocate(bytes); offset.has_value()) {
+    if (const auto offset = session().calls().Allocate(bytes); offset.has_value()) {
       values_ = session().arena_data() + *offset;
       return {};
     }

@@ -36,15 +36,15 @@ struct mlxcomm_group {
 
   // Guarded by the connection's mutex.
   bool is_world = false;
-  bool left = false;  // With the job: the daemon knows it.
+  bool left = false;  // With the job, as the daemon knows.
 
   std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
-  std::uint64_t splits = 0;  // Of this group, begun.
+  std::uint64_t splits = 0;  // How many this group has begun.
 
-  std::atomic<bool> failed = false;  // So that each operation can ask without the lock.
+  std::atomic<bool> failed = false;  // Whether `failure` is set; read without the lock.
   mutable std::mutex mutex;
   mlxcomm::Failure failure;             // Latched.
-  std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones were given out.
+  std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones are in use.
 
   std::uint32_t rank() const { return facts.rank; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(facts.members.size()); }
@@ -56,7 +56,7 @@ namespace mlxcomm::client {
 // The first failure stays.
 void Latch(mlxcomm_group& group, const Failure& failure);
 Failure Latched(const mlxcomm_group& group);
-// Whether there is one, at the price of a load.
+// Costs no lock.
 inline bool HasFailed(const mlxcomm_group& group) {
   return group.failed.load(std::memory_order_acquire);
 }

@@ -1,12 +1,11 @@
 #include "client/lib/meeting.h"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <array>
 #include <cstring>
 
-#include "client/lib/connection.h"
+#include "client/lib/clock.h"
 #include "daemon/reduce/kernels.h"
 #include "proto/types/operation_shape.h"
 
@@ -16,8 +15,8 @@ namespace {
 using meeting::Progress;
 using meeting::Way;
 
-// In most kinds each rank reads what all have brought, which the daemon would read once. So of more
-// ranks only smaller operations are faster without it.
+// In most kinds each rank reads all contributions, which the daemon would read once. So the more ranks there
+// are, the smaller are the operations that are faster without it.
 constexpr std::uint64_t kReadByAllMost = 4 * meeting::kCellBytes;
 constexpr std::uint64_t kOfAnyRanksBytes = std::uint64_t{16} * 1024;
 
@@ -35,7 +34,7 @@ bool MayMeet(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
   if (entry.plan != PlanKind::kAutomatic) return false;
   if (entry.count > meeting::kCellBytes) return false;
   const std::uint64_t bytes = ContributionBytes(entry, ranks);
-  // Of blocks for all ranks each reads its own.
+  // Each rank reads only its own block.
   const bool all_is_read = RowOf(entry.kind).input.extent == Extent::kCount;
   return bytes <= meeting::kCellBytes &&
          (bytes <= kOfAnyRanksBytes || !all_is_read || bytes * ranks * ranks <= kReadByAllMost);
@@ -45,29 +44,19 @@ bool MayMeet(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
 
 std::unique_ptr<Meeting> Meeting::Map(int descriptor) {
   struct stat about{};
-  void* mapped = MAP_FAILED;
-  if (::fstat(descriptor, &about) == 0 &&
-      static_cast<std::size_t>(about.st_size) >= sizeof(meeting::PageHeader)) {
-    mapped = ::mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ | PROT_WRITE,
-                    MAP_SHARED, descriptor, 0);
-  }
-  ::close(descriptor);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* const memory = static_cast<std::byte*>(mapped);
-  const auto bytes = static_cast<std::size_t>(about.st_size);
-  const auto& header = *reinterpret_cast<const meeting::PageHeader*>(memory);
+  const bool is_sized = ::fstat(descriptor, &about) == 0 &&
+                        static_cast<std::size_t>(about.st_size) >= sizeof(meeting::PageHeader);
+  const std::size_t bytes = is_sized ? static_cast<std::size_t>(about.st_size) : 0;
+  Mapping memory = MapShared(descriptor, bytes);  // No bytes: the system refuses.
+  if (memory == nullptr) return nullptr;
+  const auto& header = *reinterpret_cast<const meeting::PageHeader*>(memory.get());
   const std::uint32_t ranks = header.ranks;
   const bool fits = header.magic == meeting::kPageMagic &&
                     header.version == meeting::kPageVersion && ranks >= 2 &&
                     ranks <= meeting::kRanksMax && bytes >= meeting::PageBytes(ranks);
-  if (!fits) {
-    ::munmap(mapped, bytes);
-    return nullptr;
-  }
-  return std::unique_ptr<Meeting>(new Meeting(memory, bytes, header.group, ranks));
+  if (!fits) return nullptr;
+  return std::unique_ptr<Meeting>(new Meeting(std::move(memory), header.group, ranks));
 }
-
-Meeting::~Meeting() { ::munmap(memory_, bytes_); }
 
 Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
                   queue::SubmissionEntry& entry, Operation& operation) {

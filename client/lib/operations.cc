@@ -1,5 +1,5 @@
-// Every operation on one path, from the caller's arguments to its end. proto/types/operation.h says
-// what each kind takes, reads and writes; this checks it.
+// Every operation on one path, from the caller's arguments to its end. proto/types/operation.h defines what
+// each kind takes, reads and writes; this checks it.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -16,13 +16,12 @@
 namespace mlxcomm::client {
 namespace {
 
-// Tickets of groups of one rank, which the connection does not know.
+// Tickets of groups of one rank, which Calls does not know.
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 constexpr std::uint64_t kTimeoutNsMax = std::uint64_t{1} << 62;
 constexpr std::uint32_t kCheckMax = 0xffffff;
 
-// Converts a C program's number, which may be any; a number that does not fit becomes one that no
-// table has.
+// Converts a C program's number. A number that does not fit becomes one that no table has.
 template <typename Value>
 constexpr Value NumberAs(unsigned number) {
   return static_cast<Value>(number > 255 ? 255 : number);
@@ -41,30 +40,23 @@ static_assert(Is(MLXCOMM_ALL_TO_ALL, "all_to_all") && Is(MLXCOMM_GATHER, "gather
 static_assert(Is(MLXCOMM_SCATTER, "scatter") && Is(MLXCOMM_ALL_GATHER_V, "all_gather_v"));
 static_assert(Is(MLXCOMM_ALL_TO_ALL_V, "all_to_all_v"));
 
-// A request whose numbers have been checked.
-struct Meant {
-  OperationKind kind;
-  DataType type;
-  ReduceOperator op;  // kNone where the kind does not reduce.
-};
-
-Refusal CheckTypes(const Request& request, Meant& meant) {
-  meant.kind = NumberAs<OperationKind>(request.kind);
-  if (!IsValid(meant.kind)) {
+Refusal CheckTypes(const Request& request, queue::SubmissionEntry& entry) {
+  entry.kind = NumberAs<OperationKind>(request.kind);
+  if (!IsValid(entry.kind)) {
     return Invalid(WhyWrong("kind", "one of mlxcomm_kind", std::to_string(request.kind)));
   }
   // A barrier has no type.
-  meant.type = IsEmpty(meant.kind) ? DataType::kFloat32 : NumberAs<DataType>(request.type);
-  if (!IsValid(meant.type)) {
+  entry.data_type = IsEmpty(entry.kind) ? DataType::kFloat32 : NumberAs<DataType>(request.type);
+  if (!IsValid(entry.data_type)) {
     return Invalid(WhyWrong("type", "one of mlxcomm_data_type", std::to_string(request.type)));
   }
-  meant.op = Reduces(meant.kind) ? NumberAs<ReduceOperator>(request.op) : ReduceOperator::kNone;
-  if (!Reduces(meant.kind)) return std::nullopt;
-  if (!IsValid(meant.op) || meant.op == ReduceOperator::kNone) {
+  if (!Reduces(entry.kind)) return std::nullopt;
+  entry.reduce_operator = NumberAs<ReduceOperator>(request.op);
+  if (!IsValid(entry.reduce_operator) || entry.reduce_operator == ReduceOperator::kNone) {
     return Invalid(WhyWrong("op", "one of mlxcomm_operator", std::to_string(request.op)));
   }
-  if (HasMeaning(meant.type, meant.op)) return std::nullopt;
-  return Invalid(WhyMeaningless(meant.op, meant.type));
+  if (HasMeaning(entry.data_type, entry.reduce_operator)) return std::nullopt;
+  return Invalid(WhyMeaningless(entry.reduce_operator, entry.data_type));
 }
 
 Refusal CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
@@ -118,37 +110,31 @@ Refusal CheckBuffer(const mlxcomm_group& group, const char* name, const void* da
   return std::nullopt;
 }
 
-Refusal CheckOverlap(OperationKind kind, const Request& request, Connection::Extent extent) {
+Refusal CheckOverlap(const Request& request, const Submission& call) {
   const auto* const in = static_cast<const std::byte*>(request.input);
   const auto* const out = static_cast<const std::byte*>(request.output);
-  if (extent.input_bytes == 0 || extent.output_bytes == 0) return std::nullopt;
-  if (in >= out + extent.output_bytes || out >= in + extent.input_bytes) return std::nullopt;
-  if (!MayBeInPlace(kind)) {
-    return Invalid(std::string("output: overlaps the input, which ") + OperationKindName(kind) +
-                   " does not allow");
+  if (call.input_bytes == 0 || call.output_bytes == 0) return std::nullopt;
+  if (in >= out + call.output_bytes || out >= in + call.input_bytes) return std::nullopt;
+  if (!MayBeInPlace(call.entry.kind)) {
+    return Invalid(std::string("output: overlaps the input, which ") +
+                   OperationKindName(call.entry.kind) + " does not allow");
   }
   if (in == out) return std::nullopt;
   return Invalid("output: overlaps the input; expected the same place or another one");
 }
 
-// Unused where there is a table of counts, or nothing to count.
-std::uint64_t CountOf(OperationKind kind, const Request& request) {
-  return HasCounts(kind) || IsEmpty(kind) ? 0 : request.count;
-}
-
-Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
-                     std::vector<std::uint64_t>& counts, Connection::Extent& extent) {
-  if (Refusal refusal = CheckTypes(request, meant)) return refusal;
-  if (Refusal refusal = CheckPeer(group, meant.kind, request)) return refusal;
-  if (Refusal refusal = ReadCounts(group, meant.kind, request, counts)) return refusal;
+Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Submission& call) {
+  queue::SubmissionEntry& entry = call.entry;
+  if (Refusal refusal = CheckTypes(request, entry)) return refusal;
+  if (Refusal refusal = CheckPeer(group, entry.kind, request)) return refusal;
+  if (Refusal refusal = ReadCounts(group, entry.kind, request, call.counts)) return refusal;
+  entry.count = HasCounts(entry.kind) || IsEmpty(entry.kind) ? 0 : request.count;
   OperationShape shape;
-  if (!ShapeOf({meant.kind, CountOf(meant.kind, request), group.rank(), group.size(), request.peer,
-                counts},
-               shape)) {
-    return Invalid(std::string(HasCounts(meant.kind) ? "counts" : "count") + ": expected up to " +
+  if (!ShapeOf({entry.kind, entry.count, call.rank, call.size, request.peer, call.counts}, shape)) {
+    return Invalid(std::string(HasCounts(entry.kind) ? "counts" : "count") + ": expected up to " +
                    std::to_string(kElementsMax) + " elements in all");
   }
-  const std::uint64_t bytes = DataTypeBytes(meant.type);
+  const std::uint64_t bytes = DataTypeBytes(entry.data_type);
   if (Refusal refusal = CheckBuffer(group, "input", request.input, shape.input_elements, bytes)) {
     return refusal;
   }
@@ -156,46 +142,32 @@ Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Meant& 
           CheckBuffer(group, "output", request.output, shape.output_elements, bytes)) {
     return refusal;
   }
-  extent = {shape.input_elements * bytes, shape.output_elements * bytes};
-  return CheckOverlap(meant.kind, request, extent);
+  call.input_bytes = shape.input_elements * bytes;
+  call.output_bytes = shape.output_elements * bytes;
+  return CheckOverlap(request, call);
 }
 
-struct Prepared {
-  queue::SubmissionEntry entry{};
-  Connection::Extent extent;
-  std::vector<std::uint64_t> counts;
-  std::uint64_t timeout_ns = 0;  // 0: without one.
-};
-
-Refusal Prepare(const mlxcomm_group& group, const Request& request, Prepared& prepared) {
+Refusal Prepare(const mlxcomm_group& group, const Request& request, Submission& call) {
   if (HasFailed(group)) return Latched(group);
-  Meant meant{};
-  Connection::Extent& extent = prepared.extent;
-  if (Refusal refusal = CheckRequest(group, request, meant, prepared.counts, extent)) {
-    return refusal;
-  }
+  call.rank = group.rank();
+  call.size = group.size();
+  if (Refusal refusal = CheckRequest(group, request, call)) return refusal;
   const Connection& session = *group.connection->session;
-  queue::SubmissionEntry& entry = prepared.entry;
+  queue::SubmissionEntry& entry = call.entry;
   entry.group = group.facts.id;
-  if (extent.input_bytes > 0) entry.input_offset = session.OffsetOf(request.input);
-  if (extent.output_bytes > 0) entry.output_offset = session.OffsetOf(request.output);
-  entry.count = CountOf(meant.kind, request);
+  if (call.input_bytes > 0) entry.input_offset = session.OffsetOf(request.input);
+  if (call.output_bytes > 0) entry.output_offset = session.OffsetOf(request.output);
   entry.timeout_ns = request.timeout_ns == 0 ? group.timeout_ns.load() : request.timeout_ns;
-  const bool to_peer = IsPointToPoint(meant.kind);
-  entry.peer_rank = to_peer || HasRoot(meant.kind) ? request.peer : 0;
+  const bool to_peer = IsPointToPoint(entry.kind);
+  entry.peer_rank = to_peer || HasRoot(entry.kind) ? request.peer : 0;
   entry.tag = to_peer ? request.tag : 0;
-  entry.kind = meant.kind;
-  entry.data_type = meant.type;
-  entry.reduce_operator = meant.op;
   entry.plan = group.plan.load();
   if (!to_peer) entry.set_check_word(request.check & kCheckMax);
   const std::uint64_t timeout_ns =
       entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
-  prepared.timeout_ns = std::min(timeout_ns, kTimeoutNsMax);
+  call.timeout_ns = std::min(timeout_ns, kTimeoutNsMax);
   return std::nullopt;
 }
-
-Connection::Caller CallerOf(const mlxcomm_group& group) { return {group.rank(), group.size()}; }
 
 // True for a group of one rank, whose operations end before their tickets are given out.
 bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
@@ -204,19 +176,19 @@ bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
   return (ticket & ~kLocalTicket) < group.local_tickets_end;
 }
 
-Failure Settled(mlxcomm_group& group, Connection::Outcome outcome) {
+Calls& CallsOf(const mlxcomm_group& group) { return group.connection->session->calls(); }
+
+Failure Settled(mlxcomm_group& group, Calls::Outcome outcome) {
   if (outcome.group_failed) Latch(group, outcome.failure);
   return std::move(outcome.failure);
 }
 
 // nullopt: it has been carried out.
 Refusal CarryOut(mlxcomm_group& group, const Request& request) {
-  Prepared prepared;
-  if (Refusal refusal = Prepare(group, request, prepared)) return refusal;
-  Connection& session = *group.connection->session;
-  if (group.alone()) return session.CopyAlone(prepared.entry, prepared.extent);
-  std::optional<Connection::Outcome> outcome = session.CarryOut(
-      prepared.entry, CallerOf(group), prepared.extent, prepared.counts, prepared.timeout_ns);
+  Submission call;
+  if (Refusal refusal = Prepare(group, request, call)) return refusal;
+  if (group.alone()) return CallsOf(group).CopyAlone(call);
+  std::optional<Calls::Outcome> outcome = CallsOf(group).CarryOut(call);
   if (!outcome.has_value()) return std::nullopt;
   return Settled(group, *std::move(outcome));
 }
@@ -233,9 +205,9 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
 
 OperationKind KindOf(mlxcomm_kind kind) { return NumberAs<OperationKind>(kind); }
 
-// Up to this size, between two nodes with a rank on each, data is combined into the output as it
-// comes (daemon/collective/plans/plans.h, ExchangeAllReduce). Over the input that could be done
-// only once the input has been sent, through other memory.
+// Up to this size, between two nodes with a rank on each, data is combined into the output as it arrives
+// (daemon/collective/plans/plans.h, ExchangeAllReduce). In place, it would have to wait in other memory until
+// the input has been sent.
 constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
 
 bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_t bytes) {
@@ -248,27 +220,23 @@ bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_
 }  // namespace
 
 Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
-  Prepared prepared;
-  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
-  Connection& session = *group.connection->session;
-  if (group.alone()) {
-    if (Refusal refusal = session.CopyAlone(prepared.entry, prepared.extent)) {
-      return *std::move(refusal);
-    }
-    const std::lock_guard lock(group.mutex);
-    ticket = kLocalTicket | group.local_tickets_end++;
-    return {};
+  Submission call;
+  if (Refusal refusal = Prepare(group, request, call)) return *std::move(refusal);
+  Refusal refusal = group.alone() ? CallsOf(group).CopyAlone(call)
+                                  : CallsOf(group).Submit(call, /*waits=*/false, ticket);
+  if (refusal.has_value()) {
+    if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
+    return *std::move(refusal);
   }
-  Refusal refusal = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
-                                   prepared.counts, prepared.timeout_ns, /*waits=*/false, ticket);
-  if (!refusal.has_value()) return {};
-  if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
-  return *std::move(refusal);
+  if (!group.alone()) return {};
+  const std::lock_guard lock(group.mutex);
+  ticket = kLocalTicket | group.local_tickets_end++;
+  return {};
 }
 
 Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
   if (HasEndedAlone(group, ticket)) return {};
-  return Settled(group, group.connection->session->Wait(group.facts.id, ticket));
+  return Settled(group, CallsOf(group).Wait(group.facts.id, ticket));
 }
 
 extern "C" {
@@ -304,7 +272,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlx
 
 MLXCOMM_API void mlxcomm_go_on(mlxcomm_group* group, uint64_t ticket) {
   if (CheckUsable(group).has_value() || group->alone()) return;
-  group->connection->session->GoOn(group->facts.id, ticket);
+  CallsOf(*group).GoOn(group->facts.id, ticket);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
@@ -316,7 +284,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int
     }
     *done = 1;
     if (HasEndedAlone(*group, ticket)) return ReportSuccess(error);
-    const auto outcome = group->connection->session->Test(group->facts.id, ticket);
+    const auto outcome = CallsOf(*group).Test(group->facts.id, ticket);
     if (outcome.has_value()) return Report(Settled(*group, *outcome), error);
     *done = 0;
     return ReportSuccess(error);
@@ -328,7 +296,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, u
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
     if (HasEndedAlone(*group, ticket)) return ReportSuccess(error);
-    const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
+    const auto outcome = CallsOf(*group).Cancel(group->facts.id, ticket, timeout_ns);
     return Report(Settled(*group, outcome), error);
   });
 }

@@ -1,11 +1,11 @@
-// What is in flight, by its ticket: found without a hash, and added without an allocation.
+// Operations in flight, by ticket: found without a hash, and added without an allocation.
 //
-//   ticket % kTickets ─▶ places_ ─▶ entry      A ticket whose place another one still has is left
-//                                              out; so tickets rise, mostly by one.
+//   ticket % places ─▶ places_ ─▶ entry      A ticket whose place is taken is left out; so tickets rise,
+//                                            mostly by one.
 //
-// Entries are used again, the one erased last first, since it lies in the caches. They do not move.
+// The entry erased last is used first, because it lies in the caches. Entries do not move.
 //
-// Owner: Connection. Thread: one at a time. Memory: `entries_max` entries, made once.
+// Owner: Calls. Thread: one at a time. Memory: `entries_max` entries, allocated once.
 #pragma once
 
 #include <cstddef>
@@ -38,15 +38,21 @@ class TicketTable {
     } while (PlaceOf(last_ticket_) != kNone);
     return last_ticket_;
   }
-  // A value as it is made by default, under a ticket that was given out and has none, or none any
-  // more. Requires that there is room, and that no ticket has been given out meanwhile: it might have
-  // taken the place.
+  // Adds a default value under a ticket that was given out and has no value. Requires that there is room,
+  // and that no ticket has been given out since, which might have taken the place.
   Value& Add(std::uint64_t ticket) {
     MLXCOMM_INVARIANT(PlaceOf(ticket) == kNone);
-    return Put(ticket);
+    const std::uint16_t place = free_.back();
+    free_.pop_back();
+    PlaceOf(ticket) = place;
+    Entry& entry = entries_[place];
+    entry.ticket = ticket;
+    entry.held_at = static_cast<std::uint16_t>(held_.size());
+    held_.push_back(place);
+    return entry.value;
   }
 
-  // nullptr: there is none. Valid until it is erased.
+  // nullptr: no value has it. Valid until it is erased.
   Value* Find(std::uint64_t ticket) {
     const std::uint16_t place = PlaceOf(ticket);
     if (place == kNone || entries_[place].ticket != ticket) return nullptr;
@@ -65,12 +71,7 @@ class TicketTable {
     place = kNone;
   }
 
-  // Calls visit(value) for each, in no order.
-  template <typename Visitor>
-  void ForEach(Visitor visit) const {
-    for (const std::uint16_t entry : held_) visit(entries_[entry].value);
-  }
-  // The same, and erases it where that returns true.
+  // Calls visit(value) for each, in no order, and erases it if that returns true.
   template <typename Visitor>
   void EraseWhere(Visitor visit) {
     for (std::size_t at = held_.size(); at-- > 0;) {
@@ -93,17 +94,6 @@ class TicketTable {
     return places;
   }
   std::uint16_t& PlaceOf(std::uint64_t ticket) { return places_[ticket & (places_.size() - 1)]; }
-
-  Value& Put(std::uint64_t ticket) {
-    const std::uint16_t place = free_.back();
-    free_.pop_back();
-    PlaceOf(ticket) = place;
-    Entry& entry = entries_[place];
-    entry.ticket = ticket;
-    entry.held_at = static_cast<std::uint16_t>(held_.size());
-    held_.push_back(place);
-    return entry.value;
-  }
 
   std::uint64_t last_ticket_ = 0;
   std::vector<std::uint16_t> places_;  // By the lower bits of the ticket.

@@ -1,0 +1,341 @@
+// How threads wait for operations: one of them reads completions, the others wait for it; what they do when
+// an operation, or the daemon, does not end it; testing and cancelling.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "client/lib/calls.h"
+#include "client/lib/clock.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using meeting::Progress;
+
+constexpr std::uint64_t kMs = 1'000'000;
+// How often a sleeper wakes to check whether it was interrupted.
+constexpr std::uint64_t kWakeNs = 50 * kMs;
+// How long a thread that gives up an operation waits for the daemon to confirm it.
+constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
+// How long the daemon has to answer that an operation is overdue, and then to end it.
+constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
+constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
+// How long the daemon has to answer which ranks a wait is for.
+constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
+// The daemon is asked about a message after this long, and again until 2 s have passed, whether the ranks
+// wait for each other in a circle, which is reported at once.
+constexpr std::uint64_t kAskCircleNs = 1'000 * kMs;
+constexpr std::uint64_t kAskCircleAgainNs = 400 * kMs;
+constexpr std::uint64_t kBeforeReportNs = kReportAfterNs - kAskCircleAgainNs;
+// Operations that read and write at most these are small, and middling.
+constexpr std::uint64_t kSmallBytes = 256 * 1024;
+constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
+
+Calls::Outcome NotInFlight(std::uint64_t ticket) {
+  return {Invalid("ticket " + std::to_string(ticket) +
+                  ": no operation of this group is in flight under it; each is waited for once"),
+          false};
+}
+
+}  // namespace
+
+// Returns with the lock held, once there may be a completion, or after a while.
+void Calls::ReadOrSleep(Lock& lock, std::uint64_t until_ns) {
+  const std::uint64_t now = NowNs();
+  if (now >= until_ns) return;
+  const std::uint64_t most_ns = std::min(until_ns - now, kWakeNs);
+  if (queue_.has_reader()) return queue_.AwaitReader(lock, most_ns);
+  const Queue::Rung rung = queue_.Sleep(lock, most_ns);
+  TakeCompletions();
+  OnRung(rung);
+}
+
+Calls::Pending* Calls::Find(std::uint64_t ticket) {
+  Pending* const found = table_.Find(ticket);
+  return found == nullptr || found->is_abandoned ? nullptr : found;
+}
+
+Calls::Pending* Calls::Find(std::uint64_t group, std::uint64_t ticket) {
+  Pending* const found = Find(ticket);
+  return found == nullptr || found->group != group ? nullptr : found;
+}
+
+bool Calls::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
+  Pending* found = table_.Find(ticket);
+  if ((found == nullptr || !found->outcome.has_value()) && !queue_.has_reader()) {
+    TakeCompletions();
+    found = table_.Find(ticket);
+  }
+  if (found == nullptr || !found->outcome.has_value()) return false;
+  outcome = *std::move(found->outcome);
+  table_.Erase(ticket);
+  return true;
+}
+
+std::uint64_t Calls::FirstAsk(OperationKind kind, std::uint64_t now) {
+  return now + (IsPointToPoint(kind) ? kAskCircleNs : kBeforeReportNs);
+}
+
+// Twice before a wait is reported: the first answer does not include other nodes' ranks, the second does.
+std::uint64_t Calls::NextAsk(const Pending& pending, std::uint64_t now) {
+  const std::uint64_t waited_ns = now - pending.began_ns;
+  if (waited_ns >= kReportAfterNs) return now + kReportAgainNs;
+  if (waited_ns + kAskCircleAgainNs < 2 * kAskCircleNs) return now + kAskCircleAgainNs;
+  return pending.began_ns + (waited_ns < kBeforeReportNs ? kBeforeReportNs : kReportAfterNs);
+}
+
+void Calls::GoOn(std::uint64_t group, std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  if (Pending* const pending = Find(group, ticket); pending != nullptr) pending->ask_ns = kNever;
+}
+
+// Asks the daemon which ranks a wait is for, and reports them. A daemon that does not answer is lost. If
+// the operation has ended there, it is overdue as if its deadline were now.
+void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
+  const std::uint64_t now = NowNs();
+  Pending& asked = *Find(ticket);
+  asked.ask_ns = NextAsk(asked, now);
+  const std::uint64_t group = asked.group;
+  const std::uint64_t waited_ns = now - asked.began_ns;
+  const std::uint64_t patient_ns = std::max(now, asked.began_ns + kReportAfterNs) + kAskPatienceNs;
+  const std::uint64_t until_ns =
+      std::min(patient_ns - kOverduePatienceNs, asked.overdue_ns) + kOverduePatienceNs;
+  const std::uint64_t patience_ns = std::max(until_ns, now + kOverduePatienceNs) - now;
+  lock.unlock();
+  std::array<char, 600> text{};
+  int ended = 0;
+  const bool answered =
+      control_.table->awaited(control_.attachment, group, ticket, patience_ns, control_.interrupt,
+                              text.data(), text.size(), &ended) != 0;
+  const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
+  if (text[0] != '\0' && (in_circle || waited_ns >= kReportAfterNs)) {
+    const std::string ranks = text.data();
+    const std::string seconds = std::to_string(waited_ns / (1'000 * kMs));
+    ReportToUser(in_circle ? ranks + ", for " + seconds +
+                                 " s now: one of them has to receive first, or send on a stream of "
+                                 "its own"
+                           : "waiting for " + ranks + ", for " + seconds + " s now");
+  }
+  lock.lock();
+  Pending* const pending = Find(ticket);
+  if (pending == nullptr || pending->outcome.has_value()) return;
+  if (!answered) return LoseDaemon("it does not answer");
+  if (in_circle) {
+    pending->ask_ns = NowNs() + kReportAgainNs;
+    return;
+  }
+  LookAtPage(*pending, /*is_closed=*/true);
+  if (ended != 0) pending->overdue_ns = std::min(pending->overdue_ns, NowNs() + kOverdueAfterNs);
+}
+
+// The daemon's answer is a completion without a ticket. If the ring is full, the next attempt asks.
+void Calls::AskToClose(Lock& lock, std::uint64_t group) {
+  if (close_asked_) return;
+  queue::SubmissionEntry entry{};
+  entry.group = group;
+  entry.purpose = queue::SubmissionPurpose::kClose;
+  const queue::RingResult pushed = queue_.Push(entry);
+  if (pushed == queue::RingResult::kCorrupt) return LoseDaemon("its queue is corrupt");
+  close_asked_ = pushed == queue::RingResult::kDone;
+  if (!close_asked_ || !queue_.DaemonSleeps()) return;
+  lock.unlock();
+  queue_.Ring();
+  lock.lock();
+}
+
+// Returns when the operation has ended or been adopted, or after a while, to be called again.
+void Calls::WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now,
+                       std::uint64_t until_ns) {
+  Pending& pending = *Find(ticket);
+  const std::uint64_t group = pending.group;
+  if (std::exchange(pending.is_watched, true)) {
+    return queue_.AwaitReader(lock, std::min(until_ns - std::min(until_ns, now), kWakeNs));
+  }
+  until_ns = std::min({until_ns, now + Meeting::kPatienceNs, pending.due_ns});
+  const Progress progress = pages_.Wait(lock, pending.on_page, now, until_ns);
+  Pending* const left = table_.Find(ticket);
+  if (left == nullptr) return;  // Another thread took its outcome.
+  left->is_watched = false;
+  now = NowNs();
+  EndOnPage(*left, progress, now);
+  if (left->on_page.page == nullptr) return queue_.Notify();
+  AskToClose(lock, group);
+  ReadOrSleep(lock, now + kWakeNs);
+}
+
+// kOverdue: still in flight at until_ns; or, if that is kNever, long after its deadline. Only then is the wait
+// reported, and interrupted.
+Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t until_ns,
+                            Outcome& outcome) {
+  const bool has_end = until_ns != kNever;
+  Pending* pending = Find(ticket);
+  if (pending == nullptr) return Awaited::kUnknown;
+  LookAtPage(*pending);  // Mostly the other ranks have come already.
+  if (pending->outcome.has_value() && TakeOutcome(ticket, outcome)) return Awaited::kEnded;
+  const std::uint64_t bytes = pending->bytes;
+  queue::AdaptiveSpin& spin = spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
+  const std::uint64_t began = NowNs();
+  std::uint64_t now = began;
+  bool was_on_page = false;
+  for (;; pending = Find(ticket), now = NowNs()) {
+    if (pending == nullptr) return Awaited::kUnknown;
+    const std::uint64_t overdue_ns = has_end ? until_ns : pending->overdue_ns;
+    if (TakeOutcome(ticket, outcome)) {
+      if (!was_on_page) spin.Learn(now - began);
+      return Awaited::kEnded;
+    }
+    if (now >= overdue_ns) return Awaited::kOverdue;
+    const std::uint64_t ask_ns = has_end ? kNever : pending->ask_ns;
+    if (now >= ask_ns) {
+      AskAbout(lock, ticket);
+      continue;
+    }
+    const std::uint64_t sleep_until_ns = std::min(overdue_ns, ask_ns);
+    if (pending->on_page.page != nullptr) {
+      was_on_page = true;
+      WaitOnPage(lock, ticket, now, sleep_until_ns);
+      if (TakeOutcome(ticket, outcome)) return Awaited::kEnded;
+    } else if (!queue_.has_reader() && now - began <= spin.budget_ns() &&
+               queue_.Spin(lock, spin.limits(), began + spin.budget_ns())) {
+      // Perhaps another thread's. In all, no longer than spinning is worth.
+      TakeCompletions();
+      continue;
+    } else {
+      ReadOrSleep(lock, sleep_until_ns);
+    }
+    pending = Find(ticket);
+    if (has_end || pending == nullptr || pending->outcome.has_value()) continue;
+    lock.unlock();
+    const bool interrupted = control_.IsInterrupted();
+    lock.lock();
+    pending = Find(ticket);
+    if (interrupted && pending != nullptr && !pending->outcome.has_value()) {
+      return Awaited::kInterrupted;
+    }
+  }
+}
+
+bool Calls::CancelAtDaemon(Lock& lock, std::uint64_t group, std::uint64_t ticket,
+                           std::uint64_t patience_ns) {
+  lock.unlock();
+  const bool answered =
+      control_.table->cancel(control_.attachment, group, ticket, patience_ns) != 0;
+  lock.lock();
+  return answered;
+}
+
+Calls::Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
+  Outcome outcome;
+  Lock lock(mutex_);
+  Pending* const found = Find(group, ticket);
+  if (found == nullptr) return NotInFlight(ticket);
+  if (found->ask_ns == kNever) {
+    found->began_ns = NowNs();
+    found->ask_ns = found->began_ns + kAskCircleNs;
+  }
+  switch (Await(lock, ticket, kNever, outcome)) {
+    case Awaited::kEnded: return outcome;
+    case Awaited::kOverdue: return EndOverdue(lock, group, ticket);
+    case Awaited::kUnknown: return NotInFlight(ticket);
+    case Awaited::kInterrupted: break;
+  }
+  Pending& pending = *Find(ticket);
+  const char* const kind = OperationKindName(pending.kind);
+  pending.is_abandoned = true;  // Its buffers stay pinned until it has ended.
+  CancelAtDaemon(lock, group, ticket, kCancelPatienceNs);
+  // The daemon has closed the page: either all ranks had come, or it has adopted the operation.
+  if (Pending* const left = table_.Find(ticket); left != nullptr) LookAtPage(*left);
+  if (TakeOutcome(ticket, outcome)) return outcome;
+  return {{FailureCode::kCancelled, kNoRank,
+           std::string("interrupted while waiting for ") + kind +
+               ", which was given up: the group has failed on all its ranks"},
+          true};
+}
+
+// Either the daemon hangs, or did until now. Or it lives and has failed the operation, but a silent rail or
+// a driver still uses the buffers; then the rank's other groups still work.
+Calls::Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket) {
+  const std::string kind = OperationKindName(Find(ticket)->kind);
+  const bool lives = CancelAtDaemon(lock, group, ticket, kOverduePatienceNs);
+  Pending* const asked = Find(ticket);
+  if (asked == nullptr) return NotInFlight(ticket);
+  if (!lives && !asked->outcome.has_value()) LoseDaemon("it does not answer");
+  LookAtPage(*asked, /*is_closed=*/true);
+  Outcome outcome;
+  const Awaited end = Await(lock, ticket, NowNs() + kOverduePatienceNs, outcome);
+  if (end == Awaited::kUnknown) return NotInFlight(ticket);
+  if (end == Awaited::kEnded) {
+    // CANCELLED: the daemon has just learned of the operation.
+    if (outcome.failure.code != FailureCode::kCancelled) return outcome;
+    outcome.failure = {FailureCode::kDeadlineExceeded, kNoRank,
+                       kind +
+                           " was given up long after its deadline, because mlxcommd stood still "
+                           "meanwhile: its group has failed on all its ranks"};
+    return outcome;
+  }
+  Find(ticket)->is_abandoned = true;  // Its buffers stay pinned until it has ended.
+  return {{FailureCode::kDeadlineExceeded, kNoRank,
+           kind + " does not end: something still uses its buffers, though mlxcommd lives and has "
+                  "given it up. mlxcommctl doctor may name it. Its group has failed"},
+          true};
+}
+
+std::optional<Calls::Outcome> Calls::Test(std::uint64_t group, std::uint64_t ticket) {
+  Lock lock(mutex_);
+  Pending* const pending = Find(group, ticket);
+  if (pending == nullptr) return NotInFlight(ticket);
+  const std::uint64_t now = NowNs();
+  if (pending->on_page.page != nullptr && !pending->is_watched) {
+    const bool differs = LookAtPage(*pending) == Progress::kDiffers;
+    const bool is_late =
+        now - pending->began_ns >= Meeting::kPatienceNs || now >= pending->due_ns || differs;
+    if (pending->on_page.page != nullptr && is_late) AskToClose(lock, group);
+  }
+  Outcome outcome;
+  if (TakeOutcome(ticket, outcome)) return outcome;
+  const Pending* const left = Find(ticket);
+  if (left == nullptr) return NotInFlight(ticket);  // Another thread took its outcome.
+  if (now >= left->overdue_ns) return EndOverdue(lock, group, ticket);
+  if (now >= left->ask_ns) AskAbout(lock, ticket);
+  if (!queue_.has_reader()) HearDoorbell();
+  if (TakeOutcome(ticket, outcome)) return outcome;
+  if (Find(ticket) == nullptr) return NotInFlight(ticket);
+  return std::nullopt;
+}
+
+Calls::Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns) {
+  if (timeout_ns == 0) timeout_ns = kCancelTimeoutNs;
+  const std::uint64_t now = NowNs();
+  const std::uint64_t until_ns = now + std::min(timeout_ns, UINT64_MAX - now - 1);
+  Outcome outcome;
+  Lock lock(mutex_);
+  if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
+  Awaited end = Awaited::kEnded;
+  if (!TakeOutcome(ticket, outcome)) {
+    CancelAtDaemon(lock, group, ticket, std::min(timeout_ns, kCancelPatienceNs));
+    end = Await(lock, ticket, until_ns, outcome);
+  }
+  if (end == Awaited::kUnknown) {
+    return {{FailureCode::kCancelled, kNoRank,
+             "ticket " + std::to_string(ticket) +
+                 " has ended: another thread that waited for it has got its outcome"},
+            false};
+  }
+  if (end == Awaited::kEnded) {
+    // DEADLINE_EXCEEDED promises that the ticket is still to be waited for.
+    if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
+      Pending& kept = table_.Add(ticket);
+      kept.group = group;
+      kept.outcome = outcome;
+    }
+    return outcome;
+  }
+  return {
+      {FailureCode::kDeadlineExceeded, kNoRank,
+       "the daemon may still use the operation's buffers after " +
+           std::to_string(timeout_ns / kMs) + " ms: wait for the ticket, or cancel it once more"},
+      false};
+}
+
+}  // namespace mlxcomm::client

@@ -1,0 +1,15 @@
+// The library's clock, as proto/queue's deadlines count it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace mlxcomm::client {
+
+inline std::uint64_t NowNs() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+}  // namespace mlxcomm::client

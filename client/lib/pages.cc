@@ -1,0 +1,150 @@
+#include "client/lib/pages.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "client/lib/clock.h"
+
+namespace mlxcomm::client {
+
+namespace {
+
+using meeting::Progress;
+using meeting::Way;
+
+// No more operations of a session are in flight, so no more can be refused out of order.
+constexpr std::size_t kRefusedMax = queue::kCompletionSlots - 1;
+
+bool RanksMeet() {
+  const char* const word = std::getenv("MLXCOMM_RANKS_MEET");
+  return word == nullptr || std::string_view(word) != "0";
+}
+
+}  // namespace
+
+Pages::Pages(std::byte* arena, queue::SpinLimits waiting)
+    : arena_(arena), is_used_(RanksMeet()), spin_(waiting) {}
+
+void Pages::Take(int descriptor) {
+  std::unique_ptr<Meeting> page = is_used_ ? Meeting::Map(descriptor) : nullptr;
+  if (!is_used_) ::close(descriptor);
+  DropUnused();
+  const auto has_page = [](const Groups::value_type& group) {
+    return group.second.page != nullptr;
+  };
+  const auto pages = static_cast<std::size_t>(std::ranges::count_if(groups_, has_page));
+  if (page == nullptr || pages + left_.size() >= kPagesMax) return;
+  Group& group = groups_[page->group()];
+  if (group.page == nullptr) group.page = std::move(page);
+}
+
+Pages::Group& Pages::Of(std::uint64_t group) {
+  if (recent_ == nullptr || recent_->first != group) recent_ = &*groups_.try_emplace(group).first;
+  return recent_->second;
+}
+
+Meeting* Pages::Find(std::uint64_t group) {
+  Meeting* const page = Of(group).page.get();
+  return page != nullptr && page->began() ? page : nullptr;
+}
+
+Way Pages::Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
+                std::uint64_t now_ns, queue::SubmissionEntry& entry, PageCall& call) {
+  Group& group = Of(entry.group);
+  Meeting* const page = group.page.get();
+  if (page == nullptr || page->ranks() != size) {
+    call.operation.number = group.called++;
+    entry.tag = static_cast<std::uint32_t>(call.operation.number);
+    return Way::kDaemon;
+  }
+  if (!page->began()) page->Begin(rank, group.called);
+  const Way way = page->Call(arena_, input_bytes, now_ns, entry, call.operation);
+  // A number that is called again may be taken back again.
+  std::erase_if(group.refused,
+                [&](std::uint64_t number) { return number >= call.operation.number; });
+  if (way == Way::kDaemonCloses) entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
+  if (way != Way::kPage) return way;
+  call.page = page;
+  ++page->users;
+  return way;
+}
+
+void Pages::TakeBack(std::uint64_t group, std::uint64_t number) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  auto& [called, page, refused] = found->second;
+  if (page == nullptr || !page->began()) {
+    --called;
+    return;
+  }
+  if (refused.size() >= kRefusedMax) refused.erase(refused.begin());
+  refused.push_back(number);
+  std::ranges::sort(refused);
+  while (!refused.empty() && page->TakeBack(refused.back())) refused.pop_back();
+}
+
+void Pages::Forget(std::uint64_t group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  Leave(found->second);
+  recent_ = nullptr;
+  groups_.erase(found);
+}
+
+void Pages::ForgetAll() {
+  for (auto& [id, group] : groups_) Leave(group);
+  recent_ = nullptr;
+  groups_.clear();
+}
+
+void Pages::Leave(Group& group) {
+  DropUnused();
+  if (group.page != nullptr && group.page->users > 0) left_.push_back(std::move(group.page));
+}
+
+void Pages::DropUnused() {
+  std::erase_if(left_, [](const std::unique_ptr<Meeting>& page) { return page->users == 0; });
+}
+
+bool Pages::End(PageCall& call, Progress progress, std::uint64_t now_ns) {
+  const bool met = progress == Progress::kMet;
+  if (!met && progress != Progress::kAdopted) return false;
+  Meeting& page = *std::exchange(call.page, nullptr);
+  if (met) page.Combine(call.operation, arena_);
+  page.End(call.operation, met ? now_ns : 0);
+  --page.users;
+  return met;
+}
+
+bool Pages::MeetsAtOnce(PageCall& call) {
+  const int looks_most = looks_.UnderLocks();
+  const int looks = call.page->LookAtOnce(call.operation, looks_most);
+  if (looks == looks_most) return false;
+  looks_.Learn(looks, true);
+  return End(call, call.Look(), NowNs());
+}
+
+Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
+                     std::uint64_t began_ns, std::uint64_t until_ns) {
+  Meeting& page = *call.page;
+  const Meeting::Operation operation = call.operation;
+  const queue::AdaptiveSpin spin = spin_;
+  const int looks_most = looks_.Next();
+  ++page.users;
+  lock.unlock();
+  const int looks = page.LookAtOnce(operation, looks_most);
+  if (looks == looks_most) page.Wait(operation, spin, until_ns);
+  lock.lock();
+  looks_.Learn(looks, looks < looks_most);
+  const Progress progress = page.Look(operation);
+  spin_.Learn(progress == Progress::kMet ? NowNs() - began_ns : UINT64_MAX);
+  --page.users;
+  DropUnused();
+  return progress;
+}
+
+}  // namespace mlxcomm::client

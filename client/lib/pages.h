@@ -1,0 +1,82 @@
+// The pages on which ranks of this machine meet directly (meeting.h), one for each group that has one, and
+// the numbers of each group's collectives.
+//
+//   Take: the daemon's page ─▶ Call ─kPage──▶ Look, MeetsAtOnce, Wait ─▶ End
+//                               └─otherwise─▶ the daemon carries it out, under the same number
+//
+// Owner: Connection. Thread: any, under the session's lock; Wait releases the lock that it is given.
+// Memory: a mapping for each page, which stays while an operation or a thread uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "client/lib/first_looks.h"
+#include "client/lib/meeting.h"
+#include "proto/queue/adaptive_spin.h"
+
+namespace mlxcomm::client {
+
+class Pages {
+ public:
+  static constexpr std::size_t kPagesMax = 1024;
+
+  // `page` is set from Call to End.
+  struct PageCall {
+    Meeting* page = nullptr;
+    Meeting::Operation operation;
+
+    meeting::Progress Look() const { return page->Look(operation); }
+  };
+
+  // `arena` is where the offsets of entries count from.
+  Pages(std::byte* arena, queue::SpinLimits waiting);
+
+  // Takes over the descriptor.
+  void Take(int descriptor);
+  // The group's page if it is in use, otherwise nullptr. May allocate: Call does not, for the same group.
+  Meeting* Find(std::uint64_t group);
+  // Numbers a collective, in the entry too, and calls it on its group's page if there is one.
+  meeting::Way Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
+                    std::uint64_t now_ns, queue::SubmissionEntry& entry, PageCall& call);
+  // The daemon has refused the collective, so it does not count. Of several refused ones the last is
+  // taken back first, whichever was refused first.
+  void TakeBack(std::uint64_t group, std::uint64_t number);
+  void Forget(std::uint64_t group);
+  void ForgetAll();
+
+  // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if all
+  // have: then its result is in the arena.
+  bool End(PageCall& call, meeting::Progress progress, std::uint64_t now_ns);
+  // Returns true if all ranks came within a few microseconds. Keeps the lock.
+  bool MeetsAtOnce(PageCall& call);
+  // Waits until there may be something to do, or until_ns. The operation may end meanwhile.
+  meeting::Progress Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
+                         std::uint64_t began_ns, std::uint64_t until_ns);
+
+ private:
+  struct Group {
+    std::uint64_t called = 0;  // Collectives, before the page was in use.
+    std::unique_ptr<Meeting> page;
+    std::vector<std::uint64_t> refused;  // Numbers that could not be taken back yet.
+  };
+  using Groups = std::unordered_map<std::uint64_t, Group>;
+
+  Group& Of(std::uint64_t group);
+  void Leave(Group& group);
+  void DropUnused();
+
+  std::byte* const arena_;
+  const bool is_used_;  // MLXCOMM_RANKS_MEET=0: no page is.
+  Groups groups_;
+  Groups::value_type* recent_ = nullptr;        // The group that called last.
+  std::vector<std::unique_ptr<Meeting>> left_;  // Groups that were left; still in use.
+  queue::AdaptiveSpin spin_;
+  FirstLooks looks_;
+};
+
+}  // namespace mlxcomm::client
