@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/types/planted_bug.h"
+
 namespace mlxcomm::collective {
 
 bool EagerStash::TakeCredit(std::uint16_t node) {
@@ -54,10 +56,7 @@ std::uint32_t EagerStash::Free(std::int32_t slot) {
   Peer& peer = peers_[freed.node];
   --peer.held;
   if (++peer.owed < options_.lot()) return 0;
-  if (options_.forgotten_lots != 0 && ++lots_ % options_.forgotten_lots == 0) {
-    peer.owed = 0;
-    return 0;
-  }
+  if (MLXCOMM_PLANTED_BUG(kForgetCredit)) peer.owed = 0;
   return std::exchange(peer.owed, 0);
 }
 

@@ -23,8 +23,6 @@ inline constexpr std::uint32_t kSolicitedMax = 1024;
 // The same on all nodes.
 struct CreditOptions {
   std::uint32_t each = kEagerCredits;  // Frames that one node may have at another; > 0.
-  // For tests: one of this many lots is not returned, a bug that must be found.
-  std::uint32_t forgotten_lots = 0;
 
   // Credits are returned in lots, so that not every frame causes another.
   constexpr std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
@@ -76,7 +74,6 @@ class EagerStash {
   std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
 
   CreditOptions options_;
-  std::uint32_t lots_ = 0;   // Returned; only counted for forgotten_lots.
   std::vector<Peer> peers_;  // By node.
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/rail/status_reason.h"
+#include "proto/types/planted_bug.h"
 
 namespace mlxcomm::link {
 namespace {
@@ -234,7 +235,7 @@ void Link::FlushAcknowledgement() {
   }
   // A full rail: the acknowledgement follows what waits.
   if (!rails_[at].waiting.empty()) return;
-  if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
+  if (MLXCOMM_PLANTED_BUG(kDropAcknowledgement)) {
     unacknowledged_ = {};
     acknowledge_now_ = false;
     return;
@@ -361,7 +362,7 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     // A copy, or a stand-in for data that did arrive; the bytes that it placed were claimed.
     case ArrivalOrder::Arrival::kDuplicate:
       acknowledge_now_ = true;
-      if (options_.planted_bug == PlantedBug::kKeepDuplicates) Report(header, event.payload);
+      if (MLXCOMM_PLANTED_BUG(kKeepDuplicates)) Report(header, event.payload);
       return true;
     case ArrivalOrder::Arrival::kNext:
     case ArrivalOrder::Arrival::kEarly: break;

@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/sim/planted.h"
 #include "tests/sim/script.h"
 #include "tests/sim/world.h"
 
@@ -78,7 +79,8 @@ void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   const Planted planted = PlantedOf(options.planted);
-  const Scenario scenario = MakeScenario(seed, planted);
+  Plant(planted);
+  const Scenario scenario = MakeScenario(seed);
   if (options.verbose) PrintLine(absl::StrCat("seed ", seed, ": ", scenario.description));
   World world(scenario, options.verbose ? PrintLine : std::function<void(const std::string&)>());
   if (options.verbose) {

@@ -19,7 +19,7 @@ constexpr std::uint64_t kBegins = 2 * kSecond;
 // A cable may be back just after a hello, and of those that follow two may be lost.
 constexpr std::uint64_t kFindsNs = 3 * discovery::Discovery::kHelloIntervalNs + 500 * kMillisecond;
 
-void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
+void DrawDaemon(Scenario& scenario, Random random) {
   node::NodeOptions& node = scenario.daemon.node;
   link::FabricOptions& fabric = node.fabric;
   fabric.cluster = "sim";
@@ -48,13 +48,6 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   scenario.rails.commands_max = random.BetweenPowers(8, 512);
   scenario.rails.events_max = random.BetweenPowers(8, 512);
   scenario.rails.command_delay_ns_max = random.BetweenPowers(1, 20 * kMicrosecond);
-  if (planted == Planted::kDropAcknowledgement) {
-    fabric.planted_bug = link::PlantedBug::kDropAcknowledgement;
-  }
-  if (planted == Planted::kKeepDuplicates) {
-    fabric.planted_bug = link::PlantedBug::kKeepDuplicates;
-  }
-  if (planted == Planted::kForgetCredit) node.credit.forgotten_lots = 8;
 }
 
 CableOptions DrawCable(Random& random) {
@@ -288,11 +281,11 @@ void AddSmallOnly(Scenario& scenario, Weather weather, Random random) {
 
 }  // namespace
 
-Scenario MakeScenario(std::uint64_t seed, Planted planted) {
+Scenario MakeScenario(std::uint64_t seed) {
   Scenario scenario;
   scenario.seed = seed;
   Random random(seed);
-  DrawDaemon(scenario, planted, random.Fork("daemon"));
+  DrawDaemon(scenario, random.Fork("daemon"));
   DrawTopology(scenario, random.Fork("topology"));
   constexpr std::array kWeathers = {Weather::kCalm, Weather::kRough, Weather::kRough,
                                     Weather::kHarsh, Weather::kHarsh};
