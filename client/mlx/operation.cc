@@ -19,11 +19,6 @@ std::uint64_t RowElements(const mx::array& value) {
                          });
 }
 
-std::vector<std::uint64_t> Times(std::vector<std::uint64_t> rows, std::uint64_t elements) {
-  for (std::uint64_t& row : rows) row *= elements;
-  return rows;
-}
-
 }  // namespace
 
 const char* NameOf(mlxcomm_operator op) {
@@ -57,41 +52,29 @@ mlxcomm_data_type DataTypeOf(mx::Dtype type) {
   throw std::invalid_argument("[mlxcomm] unknown dtype: upgrade mlxcomm");
 }
 
-BoundOperation BoundOperation::Bind(const Operation& operation, std::uint32_t size,
-                                    const mx::array* input, const mx::array* output) {
-  BoundOperation bound{operation};
+mlxcomm_request Bind(Operation& operation, std::uint32_t size, const mx::array* input,
+                     const mx::array* output) {
   const mx::array& any = input != nullptr ? *input : *output;
-  bound.type = DataTypeOf(any.dtype());
   const OperationRow& row = RowOf(operation.kind);
-  if (HasCounts(operation.kind)) {
-    bound.row_elements = RowElements(any);
-  } else if (output != nullptr && row.output.extent == Extent::kCount) {
-    bound.count = output->size();
-  } else {
-    bound.count = input->size() / (row.input.extent == Extent::kBlocks ? size : 1);
-  }
-  return bound;
-}
-
-mlxcomm_code BoundOperation::Start(mlxcomm_group* group, const void* input, void* output,
-                                   std::uint64_t* ticket, mlxcomm_error* error) const {
   mlxcomm_request request{};
   request.struct_size = sizeof request;
   request.kind = static_cast<mlxcomm_kind>(operation.kind);
-  request.type = type;
+  request.type = DataTypeOf(any.dtype());
   request.op = operation.op;
   request.peer = operation.root;
   request.tag = operation.tag;
-  request.input = input;
-  request.output = output;
-  request.count = count;
   request.timeout_ns = operation.timeout_ns;
   request.check = operation.checked == nullptr ? 0 : operation.checked->word;
-  const std::vector<std::uint64_t> counts = Times(operation.send_rows, row_elements);
-  const std::vector<std::uint64_t> receive_counts = Times(operation.receive_rows, row_elements);
-  request.counts = counts.data();
-  request.receive_counts = receive_counts.data();
-  return mlxcomm_submit(group, &request, ticket, error);
+  if (HasCounts(operation.kind)) {
+    const std::uint64_t elements = RowElements(any);
+    for (std::uint64_t& rows : operation.send_rows) rows *= elements;
+    for (std::uint64_t& rows : operation.receive_rows) rows *= elements;
+  } else if (output != nullptr && row.output.extent == Extent::kCount) {
+    request.count = output->size();
+  } else {
+    request.count = input->size() / (row.input.extent == Extent::kBlocks ? size : 1);
+  }
+  return request;
 }
 
 }  // namespace mlxcomm::graph

@@ -1,5 +1,10 @@
-// Describes one operation: kind, operator, other rank, tables. Arrays are bound when it runs. Tables count
-// rows (slices along the leading axis), so that they remain valid when vmap makes rows wider.
+// One call's kind, operator, other rank and tables, as both the primitive and MLX's GroupImpl describe it.
+// Arrays are bound when it is carried out, so an Operation can be compared, and reversed for a gradient,
+// before any array has memory.
+//
+// "Rows" are slices along the leading axis: tables count rows, so they stay true when vmap widens a row.
+//
+// Owner: a primitive or a task. Thread: any. Memory: plain values.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +41,9 @@ const char* NameOf(mlxcomm_operator op);
 void CheckOperator(mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);
 
-struct BoundOperation {
-  Operation operation;
-  mlxcomm_data_type type = MLXCOMM_FLOAT32;
-  std::uint64_t count = 0;         // In the unit that mlxcomm.h defines for the kind.
-  std::uint64_t row_elements = 1;  // Elements of one row; multiplies the tables.
-
-  // An array that is not read or written may be null.
-  static BoundOperation Bind(const Operation& operation, std::uint32_t size,
-                             const mlx::core::array* input, const mlx::core::array* output);
-  mlxcomm_code Start(mlxcomm_group* group, const void* input, void* output, std::uint64_t* ticket,
-                     mlxcomm_error* error) const;
-};
+// The request for an operation on these arrays, except for pointers; the operation's tables count elements
+// afterwards. Arrays that are not read or not written may be null.
+mlxcomm_request Bind(Operation& operation, std::uint32_t size, const mlx::core::array* input,
+                     const mlx::core::array* output);
 
 }  // namespace mlxcomm::graph

@@ -66,8 +66,8 @@ bool IsSameOnAllRanks(OperationKind kind) {
          kind == OperationKind::kAllGather || kind == OperationKind::kAllGatherV;
 }
 
-// Compares a hash of the result over all ranks, which do so after the same operation.
-void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const std::byte* output,
+// Gathers a hash of the result from all ranks, which do so after the same operation.
+void CompareValues(const JoinedGroup& joined, const Operation& operation, const std::byte* output,
                    std::uint64_t bytes) {
   const std::uint64_t hash = HashOf({reinterpret_cast<const char*>(output), bytes});
   const ArenaRange range =
@@ -75,7 +75,7 @@ void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const
   auto* const hashes = reinterpret_cast<std::uint64_t*>(range.data());
   hashes[joined.size()] = hash;
   mlxcomm_request request = mlxcomm_request_of(MLXCOMM_ALL_GATHER, hashes + joined.size(), hashes,
-                                               1, MLXCOMM_UINT64, bound.operation.timeout_ns);
+                                               1, MLXCOMM_UINT64, operation.timeout_ns);
   mlxcomm_error error{};
   CheckOperation(mlxcomm_submit(joined.group, &request, nullptr, &error), error, joined.group);
   std::string differ;
@@ -87,7 +87,7 @@ void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const
   FailureDetails details;
   details.code = MLXCOMM_MISMATCH;
   details.group = mlxcomm_group_name(joined.group);
-  details.message = "the result of " + bound.operation.checked->Text() +
+  details.message = "the result of " + operation.checked->Text() +
                     " is not the same on all ranks: " +
                     (count == 1 ? "rank " + differ + " differs" : "ranks " + differ + " differ") +
                     " from rank 0: a bug in mlxcomm, or faulty memory";
@@ -117,9 +117,10 @@ void WithRoom(Allocate allocate) {
   }
 }
 
-// Runs the operation, on MLX's stream thread.
-void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound, const void* input,
-         std::uint64_t input_bytes, ResultMemory* result, Payload payload) {
+// Carries it out, on MLX's stream thread.
+void Run(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+         mlxcomm_request request, const void* input, std::uint64_t input_bytes,
+         ResultMemory* result, Payload payload) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
   client::ReapSends();
   std::byte* output = nullptr;
@@ -127,24 +128,27 @@ void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound
   std::optional<ArenaInput> arena_input;
   WithRoom([&] {
     arena_input.emplace(joined->connected, input, input_bytes,
-                        InPlaceOf(*joined, bound.operation, input_bytes), output);
+                        InPlaceOf(*joined, operation, input_bytes), output);
   });
-  if (arena_input->data() != input) payload = nullptr;  // Not read in place.
-  const bool continues = bound.operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
+  if (arena_input->data() != input) payload = nullptr;  // It was copied.
+  request.input = arena_input->data();
+  request.output = output;
+  request.counts = operation.send_rows.data();
+  request.receive_counts = operation.receive_rows.data();
+  const bool goes_on = operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
-  CheckOperation(bound.Start(joined->group, arena_input->data(), output,
-                             continues ? &ticket : nullptr, &error),
+  CheckOperation(mlxcomm_submit(joined->group, &request, goes_on ? &ticket : nullptr, &error),
                  error, joined->group);
-  if (continues) {
+  if (goes_on) {
     auto kept = std::make_shared<Kept>(Kept{joined, std::move(payload)});
-    CheckOperation(client::GoOn(joined->group, ticket, bound.operation.root, input_bytes,
-                                std::move(kept), &error),
-                   error, joined->group);
+    CheckOperation(
+        client::GoOn(joined->group, ticket, operation.root, input_bytes, std::move(kept), &error),
+        error, joined->group);
   }
-  if (bound.operation.checked != nullptr && IsSameOnAllRanks(bound.operation.kind) &&
+  if (operation.checked != nullptr && IsSameOnAllRanks(operation.kind) &&
       ComparesValuesNow(joined->call_numbers)) {
-    CompareValues(*joined, bound, output, result->bytes());
+    CompareValues(*joined, operation, output, result->bytes());
   }
   if (result != nullptr) result->End();
 }
@@ -178,7 +182,7 @@ void Reported(const JoinedGroup& joined, const HandOver& hand_over, Call call) {
   }
 }
 
-void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, Operation operation,
                      const mx::array* input, mx::array* output, mx::Stream stream,
                      const HandOver& hand_over) {
   struct Waited {
@@ -189,7 +193,7 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   auto waited = std::make_shared<Waited>();
   mlxcomm_error error{};
   CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
-  const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);
+  const mlxcomm_request request = Bind(operation, joined->size(), input, output);
   if (operation.checked != nullptr) operation.checked->evaluated = true;
   auto& encoder = mx::cpu::get_command_encoder(stream);
   const void* in = nullptr;
@@ -211,12 +215,12 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   }
   Payload payload;
   if (operation.kind == OperationKind::kSend) payload = input->data_shared_ptr();
-  encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, payload = std::move(payload),
-                    waited = std::move(waited)]() mutable {
+  encoder.dispatch([joined, operation = std::move(operation), request, in, in_bytes, out, hand_over,
+                    payload = std::move(payload), waited = std::move(waited)]() mutable {
     const EndOfTask end;
-    const auto until_then =
-        std::move(waited);  // Destroyed before `end`: AwaitQueued must not wait for that.
-    Reported(*joined, hand_over, [&] { Run(joined, bound, in, in_bytes, out.get(), payload); });
+    const auto until_then = std::move(waited);  // AwaitQueued does not wait for `end`.
+    Reported(*joined, hand_over,
+             [&] { Run(joined, operation, request, in, in_bytes, out.get(), payload); });
   });
 }
 
