@@ -1,6 +1,5 @@
-// The calls of the C interface (mlxcomm.h) that need no more than one call inside: connections,
-// buffers, a group's facts, and a process's place in its job. The rest: groups.cc, operations.cc.
-// A function of C is the same one in every namespace, so they stand in that of what they call.
+// The calls of the C interface (mlxcomm.h) for connections, buffers, a group's facts, and a process's place in
+// its job. The others are in groups.cc and operations.cc.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -35,7 +34,7 @@ Refusal CheckUsable(const mlxcomm_connection* connection) {
   if (connection == nullptr) return Invalid("connection: expected a pointer, got NULL");
   if (connection->session->usable()) return std::nullopt;
   return Invalid(
-      "this process was forked from the one that connected, and cannot use what that made: start "
+      "this process was forked from the one that connected, and cannot use its connection: start "
       "it by exec instead (Python: multiprocessing's \"spawn\")");
 }
 
@@ -46,8 +45,8 @@ Refusal CheckUsable(const mlxcomm_group* group) {
 
 namespace {
 
-// The numbers of mlxcomm.h are those of proto/types. Each is asserted: a different one does not
-// compile, and the test finds one that is appended there and not here.
+// mlxcomm.h repeats the numbers of proto/types. A different number does not compile, and a test finds a number
+// that only proto/types has.
 template <typename C, typename Ours>
 constexpr bool Same(C theirs, Ours ours) {
   return static_cast<int>(theirs) == static_cast<int>(ours);
@@ -168,7 +167,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options
     mlxcomm_place_options all;
     mlxcomm_place_options_init(&all);
     if (options != nullptr && options->struct_size != sizeof all) {
-      return Report(Invalid("options: expected what mlxcomm_place_options_init has filled in"),
+      return Report(Invalid("options: expected mlxcomm_place_options_init() to have filled them"),
                     error);
     }
     if (options != nullptr) all = *options;

@@ -1,7 +1,6 @@
 #include "client/lib/calls.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -19,10 +18,9 @@ constexpr std::uint64_t kHearDoorbellNs = 10'000'000;
 
 }  // namespace
 
-void ReportToUser(const std::string& line) {
-  const char* const quiet = std::getenv("MLXCOMM_QUIET");
-  if (quiet != nullptr && *quiet != '\0' && std::string_view(quiet) != "0") return;
-  std::fprintf(stderr, "mlxcomm: %s\n", line.c_str());
+bool IsQuiet() {
+  const char* const word = std::getenv("MLXCOMM_QUIET");
+  return word != nullptr && *word != '\0' && std::string_view(word) != "0";
 }
 
 Calls::Calls(Queue& queue, Pages& pages, ArenaAllocator& allocator, std::byte* arena,

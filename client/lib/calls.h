@@ -58,8 +58,8 @@ struct Control {
 // When a wait is first reported on standard error, and how often again.
 inline constexpr std::uint64_t kReportAfterNs = 10'000'000'000;
 inline constexpr std::uint64_t kReportAgainNs = 60'000'000'000;
-// Writes a line on standard error, unless MLXCOMM_QUIET is set.
-void ReportToUser(const std::string& line);
+// MLXCOMM_QUIET: nothing is written to standard error.
+bool IsQuiet();
 
 class Calls {
  public:

@@ -2,6 +2,7 @@
 // an operation, or the daemon, does not end it; testing and cancelling.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -109,13 +110,13 @@ void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
       control_.table->awaited(control_.attachment, group, ticket, patience_ns, control_.interrupt,
                               text.data(), text.size(), &ended) != 0;
   const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
-  if (text[0] != '\0' && (in_circle || waited_ns >= kReportAfterNs)) {
-    const std::string ranks = text.data();
-    const std::string seconds = std::to_string(waited_ns / (1'000 * kMs));
-    ReportToUser(in_circle ? ranks + ", for " + seconds +
-                                 " s now: one of them has to receive first, or send on a stream of "
-                                 "its own"
-                           : "waiting for " + ranks + ", for " + seconds + " s now");
+  if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kReportAfterNs)) {
+    std::fprintf(stderr,
+                 in_circle
+                     ? "mlxcomm: %s, for %llu s now: one of them has to receive first, or send on "
+                       "a stream of its own\n"
+                     : "mlxcomm: waiting for %s, for %llu s now\n",
+                 text.data(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   }
   lock.lock();
   Pending* const pending = Find(ticket);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -30,7 +31,7 @@ struct FormingReporter {
     control.table->awaited(control.attachment, 0, 0, kAskOtherHalfNs, control.interrupt,
                            text.data(), text.size(), &ended);
     const bool found = text[0] != '\0';
-    if (found) ReportToUser(text.data());
+    if (found && !IsQuiet()) std::fprintf(stderr, "mlxcomm: %s\n", text.data());
     ask_ns = now + (found ? kReportAgainNs : kAskOtherHalfNs);
   }
 
@@ -38,12 +39,15 @@ struct FormingReporter {
     auto& self = *static_cast<FormingReporter*>(context);
     const std::uint64_t now = NowNs();
     if (now >= self.ask_ns) self.AskForOtherHalf(now);
-    if (now >= self.report_ns) {
-      ReportToUser("still waiting for other ranks of job " + std::string(self.job) + " (" +
-                   std::to_string((now - self.began_ns) / 1'000'000'000) +
-                   " s); mlxcommctl status says which are missing");
-      self.report_ns = now + kReportAgainNs;
+    if (now >= self.report_ns && !IsQuiet()) {
+      std::fprintf(stderr,
+                   "mlxcomm: still waiting for other ranks of job %s (%llu s); mlxcommctl status "
+                   "shows which "
+                   "are missing\n",
+                   self.job,
+                   static_cast<unsigned long long>((now - self.began_ns) / 1'000'000'000));
     }
+    if (now >= self.report_ns) self.report_ns = now + kReportAgainNs;
     return self.control.IsInterrupted() ? 1 : 0;
   }
 };

@@ -84,10 +84,6 @@ constexpr std::size_t kReadableJobBytesMax = 100;
 // Slurm numbers the steps that are not srun's (batch, interactive, ...) from the top.
 constexpr std::int64_t kSlurmFirstSpecialStep = 0xfffffff0;
 
-Failure Invalid(std::string message) {
-  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
-}
-
 std::string Assignment(const std::string& name, const std::string& value) {
   return name + "=\"" + MakePrintable(value) + "\"";
 }

@@ -1,5 +1,4 @@
-// The calls of the C interface that make and end groups: joining a job, splitting, shrinking,
-// closing.
+// The calls of the C interface that make and end groups: join, split, shrink, leave, close.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -25,17 +24,17 @@
 namespace mlxcomm::client {
 namespace {
 
-// How a group is split: its ranks exchange color and key, those of one color ask their daemons for
-// the part, and all exchange whether they have it.
+// To split a group, its ranks exchange color and key, those of one color ask their daemons for the part, and
+// all exchange whether they have it.
 //
 //   all_gather (color, key) ─▶ RPC Split, with the ranks ─▶ all_gather the outcomes
 //                               (none for a part of one rank)
 //
-// The second exchange is a barrier too: no rank uses a part before all its ranks have it. Where one
-// rank has failed to make it, the others release the part again and return an error that names that
-// rank and its reason; other parts, and the group that was split, go on.
+// The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one rank fails to
+// make it, the others release the part and return an error that names that rank and its reason. Other parts,
+// and the group that was split, go on.
 struct ColorAndKey {
-  std::int32_t color = 0;  // MLXCOMM_NO_GROUP: takes no part.
+  std::int32_t color = 0;  // MLXCOMM_NO_GROUP: the rank is in no part.
   std::int32_t key = 0;
 };
 static_assert(sizeof(ColorAndKey) == 2 * sizeof(std::int32_t));
@@ -48,9 +47,7 @@ class Exchange {
         deadline_ns_(timeout_ns == 0 ? 0 : NowNs() + std::min(timeout_ns, std::uint64_t{1} << 62)) {
   }
   ~Exchange() {
-    if (values_ != nullptr) {  // Given back at once, or when no operation uses it.
-      session().calls().Free(session().OffsetOf(values_));
-    }
+    if (values_ != nullptr) session().calls().Free(session().OffsetOf(values_));
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -65,7 +62,7 @@ class Exchange {
             "the arena of " + std::to_string(session().arena().total_bytes()) + " bytes has no " +
                 std::to_string(bytes) + " free for splitting a group. " + kArenaRemedy};
   }
-  // The rest of the time for the whole split; at least something, because 0 means no deadline.
+  // The time left for the whole split; at least 1, because 0 means no deadline.
   std::uint64_t LeftNs() const {
     if (deadline_ns_ == 0) return 0;
     return std::max<std::uint64_t>(deadline_ns_ - std::min(deadline_ns_, NowNs()), 1);
@@ -80,7 +77,7 @@ class Exchange {
                            MLXCOMM_INT32, LeftNs()),
         ticket);
   }
-  // `values`: the same number for each rank as it gave.
+  // `values`: as many for each rank as it passed to Begin.
   Failure Finish(std::uint64_t ticket, std::span<std::int32_t> values) {
     Failure failure = client::Finish(group_, ticket);
     if (!failure.ok()) return failure;
@@ -93,7 +90,7 @@ class Exchange {
 
   mlxcomm_group& group_;
   std::uint64_t deadline_ns_;    // 0: none.
-  std::byte* values_ = nullptr;  // This rank's, then those of all.
+  std::byte* values_ = nullptr;  // This rank's, then all ranks'.
 };
 
 std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<ColorAndKey>& places) {
@@ -124,7 +121,7 @@ Failure ReportPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
   return {};
 }
 
-// Among the ranks that share this one's part.
+// Exchanges the outcome with the ranks of this one's part.
 Failure ReportOutcomes(mlxcomm_group& group, Exchange& exchange, const Failure& own,
                        const std::vector<std::uint32_t>& ranks) {
   const std::int32_t code = static_cast<std::int32_t>(own.code);
@@ -142,7 +139,7 @@ Failure ReportOutcomes(mlxcomm_group& group, Exchange& exchange, const Failure& 
         static_cast<std::int32_t>(rank),
         "rank " + std::to_string(rank) + " of group " + group.facts.name +
             " could not make its part of it: " + FailureCodeName(theirs) +
-            ". Its own error says more; this part was given up"};
+            ". Its own error has the reason; this part was given up"};
   }
   return {};
 }
@@ -208,7 +205,7 @@ Failure SplitGroup(mlxcomm_group& group, ColorAndKey place, const std::string& n
   if (made && !ranks.empty()) {
     try {
       own_part = MakeGroup(group, std::move(facts), with_daemon);
-    } catch (const std::bad_alloc&) {  // The others must learn of it: they wait for this rank.
+    } catch (const std::bad_alloc&) {  // The others wait for this rank, so they need its outcome.
       failure = {FailureCode::kResourceExhausted, kNoRank, "no memory"};
     }
   }
@@ -225,11 +222,11 @@ namespace {
 
 constexpr std::size_t kJobBytesMax = 200;
 constexpr std::size_t kPartNameBytesMax = 100;
-// One that ends again and again has another reason, which the caller has to see.
+// If they all end, the caller has to see the reason.
 constexpr int kPrivateDaemonsMost = 4;
 
-// Undoes what has been done, unless all went well: a call may run out of memory anywhere.
-// Exceptions of the undoing itself, for the same reason, are dropped.
+// Undoes a step unless the whole call succeeds: it may run out of memory anywhere. If the undoing throws, for
+// the same reason, that is ignored.
 template <typename Undo>
 class UnlessKept {
  public:
@@ -256,7 +253,7 @@ mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
   return group.release();
 }
 
-// A job of one rank: no other process has to know of it.
+// A job of one rank, which needs no daemon.
 GroupFacts AloneHere(const char* job) {
   utsname system{};
   const char* const node = ::uname(&system) == 0 ? system.nodename : "localhost";
@@ -275,19 +272,19 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
   return CheckName("job", job, kJobBytesMax);
 }
 
-// Where the job's name follows from variables: which ones. Where they differ between ranks, each rank is in
-// a job of its own.
+// The variables that the job's name follows from, if it does. If they differ between ranks, each rank is in a
+// job of its own.
 Place OriginOf(const char* job) {
   Place place;
   return FindPlace(ProcessEnvironment, {}, place).ok() && place.job == job ? place : Place();
 }
 
 Failure WithOrigin(Failure failure, const std::string& job_from) {
-  // Where one is named, all have come.
+  // A failure that names a rank is of a job whose ranks have all come.
   const bool some_missed = failure.code == FailureCode::kDeadlineExceeded && failure.rank < 0;
   if (!some_missed || job_from.empty()) return failure;
   const std::string origin = " The job's name follows from " + job_from +
-                             ", which must say the same on all ranks; MLXCOMM_JOB=NAME settles it.";
+                             ", which must be the same on all ranks, or set MLXCOMM_JOB=NAME.";
   failure.message = Shortened(failure.message, kFailureMessageBytesMax - origin.size()) + origin;
   return failure;
 }
@@ -299,7 +296,7 @@ bool HasLeft(mlxcomm_group& group) {
 
 enum class Leaving { kNothing, kRelease, kJob };
 
-// `how` makes the text, for which there may be no memory; then the daemon gets the call without it.
+// `how` makes the text; without memory for it, the failure has no text.
 template <typename How>
 void LatchLeft(mlxcomm_group& group, How how) {
   try {
@@ -437,7 +434,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     if (!failure.ok()) return Report(failure, error);
     UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
     auto made = MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
-    // A world's new group stands for the job: closing the old one does not leave it.
+    // The new group takes the world's place: closing the old one does not leave the job.
     *rest = Open(std::move(made));
     released.Keep();
     const std::lock_guard lock(group->connection->mutex);

@@ -1,6 +1,5 @@
 #include "client/lib/queue.h"
 
-#include <chrono>
 #include <utility>
 
 #include "client/lib/clock.h"
@@ -18,14 +17,6 @@ Queue::Queue(Mapping memory, int doorbell)
                    reinterpret_cast<const queue::CompletionEntry*>(memory_.get() +
                                                                    queue::kCompletionsOffset),
                    queue::kCompletionSlots) {}
-
-Queue::~Queue() { ::close(doorbell_); }
-
-Queue::Rung Queue::Drain() {
-  Rung rung;
-  rung.state = queue::DrainDoorbell(doorbell_, rung.page);
-  return rung;
-}
 
 bool Queue::Spin(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                  std::uint64_t until_ns) {
@@ -54,10 +45,6 @@ Queue::Rung Queue::Sleep(std::unique_lock<std::mutex>& lock, std::uint64_t timeo
   has_reader_ = false;
   Notify();
   return rung;
-}
-
-void Queue::AwaitReader(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns) {
-  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns));
 }
 
 }  // namespace mlxcomm::client

@@ -8,6 +8,7 @@
 // that they are given while they wait. Memory: one mapping.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -28,7 +29,7 @@ class Queue {
   };
 
   Queue(Mapping memory, int doorbell);
-  ~Queue();
+  ~Queue() { ::close(doorbell_); }
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
@@ -44,14 +45,20 @@ class Queue {
   // While a thread reads, no other one may call Pop or Drain.
   bool has_reader() const { return has_reader_; }
   queue::RingResult Pop(queue::CompletionEntry& entry) { return completions_.Pop(entry); }
-  Rung Drain();
+  Rung Drain() {
+    Rung rung;
+    rung.state = queue::DrainDoorbell(doorbell_, rung.page);
+    return rung;
+  }
   // This thread becomes the reader until a completion comes. Returns false if none came in time.
   bool Spin(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
             std::uint64_t until_ns);
   // This thread becomes the reader until something may have come, or timeout_ns have passed.
   Rung Sleep(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns);
 
-  void AwaitReader(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns);
+  void AwaitReader(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns) {
+    changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns));
+  }
   // Wakes the threads in AwaitReader: an operation of theirs may have ended.
   void Notify() { changed_.notify_all(); }
 

@@ -29,9 +29,9 @@ def test_a_rank_that_does_something_else_is_waited_for(stalls):
 
 def test_a_wait_says_for_whom_it_is_after_ten_seconds(stalls):
     waiting, _ = ranks_of(stalls, [SUM, "time.sleep(12)\n" + SUM])
-    line = waiting.wait_for("mlxcomm: waits for")
+    line = waiting.wait_for("mlxcomm: waiting for")
     node = f"node-{1 % stalls.count}"
-    assert line.startswith(f"mlxcomm: waits for rank 1 ({node}, pid "), line
+    assert line.startswith(f"mlxcomm: waiting for rank 1 ({node}, pid "), line
     assert "in all_reduce sum int32[1], operation 0 of group waits, for 10 s now" in line, line
     assert waiting.finish() == 0 and waiting.lines[-1] == "2"
 
