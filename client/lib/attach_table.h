@@ -1,80 +1,96 @@
-/* The control service for libmlxcomm, as a table of C functions in the module libmlxcomm_attach. A process loads
- * the module when it first connects, so that programs that only link or import mlxcomm do not pay for it.
- *
- * Blocking calls call `interrupt` about every 50 ms, and end ten seconds after their deadline even if the daemon
- * does not answer. They return a mlxcomm_code. Failure messages are for users and do not mention the protocol.
- *
- * Owner: the module, static. Thread: any. Memory: an Attachment is made by open and
- * ended by close; strings are the caller's, on both sides.
- */
-#ifndef MLXCOMM_ATTACH_TABLE_H_
-#define MLXCOMM_ATTACH_TABLE_H_
+// What libmlxcomm needs of the control service, as a table of functions. The module libmlxcomm_attach has
+// it, and is loaded when a process first connects, so linking or importing mlxcomm costs nothing for it.
+// Both are of the same build.
+//
+// Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their deadline if the daemon
+// keeps none. Failure messages are for users and do not mention the protocol.
+//
+// Owner: the module, static. Thread: any. Memory: an attachment is made by open and ended by close.
+#pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
-struct mlxcomm_error;
+#include "proto/types/failure.h"
+
 struct mlxcomm_attachment;
 
-/* Like mlxcomm_connect_options.interrupted. */
+// Like mlxcomm_connect_options.interrupted.
 struct mlxcomm_interrupt {
   int (*interrupted)(void* context);
   void* context;
 };
 
-/* A group, as the daemon describes it. */
-struct mlxcomm_group_told {
-  uint64_t group;
-  uint32_t rank;               /* attach: not told */
-  uint64_t timeout_default_ns; /* attach alone */
-  const char* name;            /* attach: not told */
-  size_t members;
+namespace mlxcomm::client {
+
+struct Member {
+  std::string node;
+  std::uint64_t pid = 0;
 };
-/* Called before a call that makes a group returns MLXCOMM_OK: `group` once, then `member` for
- * each rank, in order. */
-struct mlxcomm_group_listener {
-  void* context;
-  void (*group)(void* context, const struct mlxcomm_group_told* reported);
-  void (*member)(void* context, const char* node, uint64_t pid);
+
+struct GroupFacts {
+  std::uint64_t id = 0;
+  std::uint32_t rank = 0;
+  std::uint64_t timeout_default_ns = 0;  // 0: as the world group's.
+  std::string name;
+  std::vector<Member> members;  // In order of rank.
 };
+
+// A timeout of 0 is the daemon's default.
+struct JoinCall {
+  const char* job = "";
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::uint64_t timeout_ns = 0;
+  std::string named_by = {};  // AttachRequest's, as `program`.
+  std::string program = {};
+};
+
+struct SplitCall {
+  std::uint64_t parent = 0;
+  std::uint64_t number = 0;
+  std::span<const std::uint32_t> ranks;
+  std::uint32_t own_index = 0;  // This process's index in `ranks`.
+  std::string name;
+  std::uint64_t timeout_ns = 0;
+};
+
+inline constexpr int kAwaitedCircle = 2;  // `ended` of awaited().
+
+// Its number changes with the table.
+inline constexpr char kAttachTableSymbol[] = "mlxcomm_attach_table_v6";
+
+}  // namespace mlxcomm::client
 
 struct mlxcomm_attach_table {
-  /* Takes over the connection; `token` are the hello's bytes. */
-  struct mlxcomm_attachment* (*open)(int connection, const uint8_t* token, size_t token_bytes);
-  /* Joins a job; blocks. timeout_ns 0: the daemon's default; named_by: AttachRequest's. */
-  int (*attach)(struct mlxcomm_attachment*, const char* job, uint32_t rank, uint32_t size,
-                uint64_t timeout_ns, const char* program, const char* named_by,
-                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
-                struct mlxcomm_error* error);
-  /* Makes the group of these ranks of `parent`; the answer comes at once. */
-  int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number, const uint32_t* ranks,
-               size_t rank_count, const char* name, uint64_t timeout_ns,
-               struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
-               struct mlxcomm_error* error);
-  /* Makes the group of the ranks that are left; blocks. timeout_ns as for attach. */
-  int (*shrink)(struct mlxcomm_attachment*, uint64_t group, uint64_t timeout_ns,
-                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
-                struct mlxcomm_error* error);
-  /* Asks the daemon to end an operation, and waits at most patience_ns for its answer. Not 0: it
-   * has answered. The operation's end comes as its completion. */
-  int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the
-   * other half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the
-   * operation is no longer in flight or its group has failed, and to MLXCOMM_AWAITED_CIRCLE if the
-   * text names ranks that wait for each other. Waits at most patience_ns for the daemon's answer, or
-   * until interrupted. Returns 0 if the daemon has not answered in that time. */
-  int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
-                 struct mlxcomm_interrupt interrupt, char* text, size_t text_bytes, int* ended);
-  /* Leave one group, or all: in order, or because of the fault that `why` names (NULL: in
-   * order). They wait at most a second. */
-  void (*release)(struct mlxcomm_attachment*, uint64_t group);
-  void (*detach)(struct mlxcomm_attachment*, const char* why);
-  void (*close)(struct mlxcomm_attachment*);
+  // Takes over the connection; `token` are the hello's bytes.
+  mlxcomm_attachment* (*open)(int connection, const std::uint8_t* token, std::size_t token_bytes);
+  // Joins a job; blocks. `facts` are filled in by success.
+  mlxcomm::Failure (*attach)(mlxcomm_attachment&, const mlxcomm::client::JoinCall& call,
+                             mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
+  // Makes the group of these ranks of `parent`; the answer comes at once.
+  mlxcomm::Failure (*split)(mlxcomm_attachment&, const mlxcomm::client::SplitCall& call,
+                            mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
+  // Makes the group of the ranks that are left; blocks.
+  mlxcomm::Failure (*shrink)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t timeout_ns,
+                             mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
+  // Asks the daemon to end an operation, and waits at most patience_ns for its answer. Returns whether it has
+  // answered. The operation's end comes as its completion.
+  bool (*cancel)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
+                 std::uint64_t patience_ns);
+  // Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the other
+  // half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the operation is
+  // no longer in flight or its group has failed, and to kAwaitedCircle if the text names ranks that wait
+  // for each other. Waits at most patience_ns for the daemon's answer, or until interrupted. Returns
+  // whether the daemon has answered, or may still do so.
+  bool (*awaited)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
+                  std::uint64_t patience_ns, mlxcomm_interrupt interrupt, std::span<char> text,
+                  int& ended);
+  // Leave one group, or all: in order (NULL), or because of the fault `why`. They wait at most a second.
+  void (*release)(mlxcomm_attachment&, std::uint64_t group);
+  void (*detach)(mlxcomm_attachment&, const char* why);
+  void (*close)(mlxcomm_attachment*);
 };
-
-#define MLXCOMM_AWAITED_CIRCLE 2
-
-/* The module's one symbol; its number changes with the table. */
-#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v5"
-
-#endif /* MLXCOMM_ATTACH_TABLE_H_ */

@@ -106,10 +106,9 @@ void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
   lock.unlock();
   std::array<char, 600> text{};
   int ended = 0;
-  const bool answered =
-      control_.table->awaited(control_.attachment, group, ticket, patience_ns, control_.interrupt,
-                              text.data(), text.size(), &ended) != 0;
-  const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
+  const bool answered = control_.table->awaited(*control_.attachment, group, ticket, patience_ns,
+                                                control_.interrupt, text, ended);
+  const bool in_circle = ended == kAwaitedCircle;
   if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kReportAfterNs)) {
     std::fprintf(stderr,
                  in_circle
@@ -165,8 +164,8 @@ void Calls::WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now,
   ReadOrSleep(lock, now + kWakeNs);
 }
 
-// kOverdue: still in flight at until_ns; or, if that is kNever, long after its deadline. Only then is the wait
-// reported, and interrupted.
+// kOverdue: the operation is still in flight at until_ns. With kNever that means long after its deadline, and
+// the wait is reported and can be interrupted.
 Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t until_ns,
                             Outcome& outcome) {
   const bool has_end = until_ns != kNever;
@@ -220,8 +219,7 @@ Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t unti
 bool Calls::CancelAtDaemon(Lock& lock, std::uint64_t group, std::uint64_t ticket,
                            std::uint64_t patience_ns) {
   lock.unlock();
-  const bool answered =
-      control_.table->cancel(control_.attachment, group, ticket, patience_ns) != 0;
+  const bool answered = control_.table->cancel(*control_.attachment, group, ticket, patience_ns);
   lock.lock();
   return answered;
 }

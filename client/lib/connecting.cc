@@ -43,8 +43,8 @@ struct LoadedModule {
 std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {
-  int nobody = 0;
-  return !g_loaded_by.compare_exchange_strong(nobody, OwnProcess()) && nobody != OwnProcess();
+  int loader = 0;
+  return !g_loaded_by.compare_exchange_strong(loader, OwnProcess()) && loader != OwnProcess();
 }
 
 // Stays loaded: protobuf and its threads do not survive an unload.
@@ -55,8 +55,7 @@ LoadedModule LoadModule() {
     const std::string path = folder.empty() ? kModuleName : folder + "/" + kModuleName;
     void* const handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (handle != nullptr) {
-      module.table =
-          static_cast<const mlxcomm_attach_table*>(::dlsym(handle, MLXCOMM_ATTACH_TABLE_SYMBOL));
+      module.table = static_cast<const mlxcomm_attach_table*>(::dlsym(handle, kAttachTableSymbol));
     }
     if (module.table == nullptr) module.error = ::dlerror();
     return module;

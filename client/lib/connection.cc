@@ -28,8 +28,8 @@ struct FormingReporter {
   void AskForOtherHalf(std::uint64_t now) {
     std::array<char, 1024> text{};
     int ended = 0;
-    control.table->awaited(control.attachment, 0, 0, kAskOtherHalfNs, control.interrupt,
-                           text.data(), text.size(), &ended);
+    control.table->awaited(*control.attachment, 0, 0, kAskOtherHalfNs, control.interrupt, text,
+                           ended);
     const bool found = text[0] != '\0';
     if (found && !IsQuiet()) std::fprintf(stderr, "mlxcomm: %s\n", text.data());
     ask_ns = now + (found ? kReportAgainNs : kAskOtherHalfNs);
@@ -60,23 +60,6 @@ std::string ProgramName() {
 #else
   return {};
 #endif
-}
-
-mlxcomm_group_listener ListenFor(GroupFacts& facts) {
-  mlxcomm_group_listener listener{};
-  listener.context = &facts;
-  listener.group = [](void* context, const mlxcomm_group_told* reported) {
-    auto& made = *static_cast<GroupFacts*>(context);
-    made.id = reported->group;
-    made.rank = reported->rank;
-    made.timeout_default_ns = reported->timeout_default_ns;
-    made.name = reported->name;
-    made.members.reserve(reported->members);
-  };
-  listener.member = [](void* context, const char* node, std::uint64_t pid) {
-    static_cast<GroupFacts*>(context)->members.push_back({node, pid});
-  };
-  return listener;
 }
 
 Failure OtherThanAsked(const char* what) {
@@ -129,59 +112,51 @@ bool Connection::Contains(const void* data, std::uint64_t bytes) const {
   return bytes <= total - OffsetOf(data);
 }
 
-// After a call that makes a group.
-Failure Connection::Made(int code, const mlxcomm_error& error) {
-  if (code != MLXCOMM_OK) return {static_cast<FailureCode>(code), error.rank, error.message};
-  calls_.TakePages();
-  return {};
-}
-
-Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
-                         std::uint64_t timeout_ns, const std::string& named_by, GroupFacts& facts) {
-  mlxcomm_error error{};
+Failure Connection::Join(JoinCall call, GroupFacts& facts) {
   // Passed on, so that a daemon that does not answer at all is not waited for without an end.
-  if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
+  if (call.timeout_ns == 0) call.timeout_ns = rendezvous_timeout_ns_;
+  call.program = ProgramName();
   const std::uint64_t now = NowNs();
-  FormingReporter reporter{control_, job, now, now + kReportAfterNs,
-                           named_by.empty() ? UINT64_MAX : now + kAskOtherHalfNs};
-  const int code = control_.table->attach(
-      control_.attachment, job, rank, size, timeout_ns, ProgramName().c_str(), named_by.c_str(),
-      {FormingReporter::Asked, &reporter}, ListenFor(facts), &error);
-  const bool is_other = code == MLXCOMM_OK && facts.members.size() != size;
+  FormingReporter reporter{control_, call.job, now, now + kReportAfterNs,
+                           call.named_by.empty() ? UINT64_MAX : now + kAskOtherHalfNs};
+  Failure failure = control_.table->attach(*control_.attachment, call,
+                                           {FormingReporter::Asked, &reporter}, facts);
+  const bool is_other = failure.ok() && facts.members.size() != call.size;
   // The daemon may have let the process in just before it got the cancellation, or before another rank left.
-  if (is_other || code == MLXCOMM_CANCELLED || code == MLXCOMM_RANK_LOST) Leave(nullptr);
-  return is_other ? OtherThanAsked("its size") : Made(code, error);
+  const bool may_be_in =
+      failure.code == FailureCode::kCancelled || failure.code == FailureCode::kRankLost;
+  if (is_other || may_be_in) Leave(nullptr);
+  if (is_other) return OtherThanAsked("its size");
+  if (failure.ok()) calls_.TakePages();
+  return failure;
 }
 
-Failure Connection::Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts) {
-  mlxcomm_error error{};
-  const int code = control_.table->split(control_.attachment, call.parent, call.number,
-                                         call.ranks.data(), call.ranks.size(), call.name,
-                                         timeout_ns, control_.interrupt, ListenFor(facts), &error);
-  Failure failure = Made(code, error);
+Failure Connection::Split(const SplitCall& call, GroupFacts& facts) {
+  Failure failure = control_.table->split(*control_.attachment, call, control_.interrupt, facts);
   if (!failure.ok()) return failure;
+  calls_.TakePages();
   if (facts.members.size() == call.ranks.size() && facts.rank == call.own_index) return {};
   Release(facts.id);
   return OtherThanAsked("its ranks");
 }
 
 Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts) {
-  mlxcomm_error error{};
-  const int code = control_.table->shrink(control_.attachment, group, timeout_ns,
-                                          control_.interrupt, ListenFor(facts), &error);
-  Failure failure = Made(code, error);
-  if (!failure.ok() || facts.rank < facts.members.size()) return failure;
+  Failure failure =
+      control_.table->shrink(*control_.attachment, group, timeout_ns, control_.interrupt, facts);
+  if (!failure.ok()) return failure;
+  calls_.TakePages();
+  if (facts.rank < facts.members.size()) return {};
   Release(facts.id);
   return OtherThanAsked("its ranks");
 }
 
 void Connection::Release(std::uint64_t group) {
-  control_.table->release(control_.attachment, group);
+  control_.table->release(*control_.attachment, group);
   calls_.ForgetGroup(group);
 }
 
 void Connection::Leave(const char* why) {
-  control_.table->detach(control_.attachment, why);
+  control_.table->detach(*control_.attachment, why);
   calls_.ForgetGroups();
 }
 

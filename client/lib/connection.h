@@ -10,11 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "client/lib/arena_allocator.h"
+#include "client/lib/attach_table.h"
 #include "client/lib/calls.h"
 #include "client/lib/mapping.h"
 #include "client/lib/mlxcomm.h"
@@ -25,19 +23,6 @@
 #include "proto/types/failure.h"
 
 namespace mlxcomm::client {
-
-struct Member {
-  std::string node;
-  std::uint64_t pid = 0;
-};
-
-struct GroupFacts {
-  std::uint64_t id = 0;
-  std::uint32_t rank = 0;
-  std::uint64_t timeout_default_ns = 0;
-  std::string name;
-  std::vector<Member> members;  // In order of rank.
-};
 
 class Connection {
  public:
@@ -52,17 +37,9 @@ class Connection {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_data());
   }
 
-  // Calls to the daemon. A timeout of 0 is the daemon's default; named_by is AttachRequest's.
-  Failure Join(const char* job, std::uint32_t rank, std::uint32_t size, std::uint64_t timeout_ns,
-               const std::string& named_by, GroupFacts& facts);
-  struct SplitCall {
-    std::uint64_t parent = 0;
-    std::uint64_t number = 0;
-    std::span<const std::uint32_t> ranks;
-    const char* name = "";
-    std::uint32_t own_index = 0;  // This process's index in `ranks`.
-  };
-  Failure Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts);
+  // Calls to the daemon (attach_table.h).
+  Failure Join(JoinCall call, GroupFacts& facts);
+  Failure Split(const SplitCall& call, GroupFacts& facts);
   Failure Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts);
   void Release(std::uint64_t group);
   void Leave(const char* why);  // NULL: in order; otherwise because of that fault.
@@ -79,7 +56,6 @@ class Connection {
  private:
   Connection(const queue::Dialed& dialed, bool is_private, Mapping arena, Mapping queue,
              const Control& control);
-  Failure Made(int code, const mlxcomm_error& error);
 
   const int creator_pid_;
   const bool is_private_;

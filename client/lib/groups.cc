@@ -30,9 +30,9 @@ namespace {
 //   all_gather (color, key) ─▶ RPC Split, with the ranks ─▶ all_gather the outcomes
 //                               (none for a part of one rank)
 //
-// The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one rank fails to
-// make it, the others release the part and return an error that names that rank and its reason. Other parts,
-// and the group that was split, go on.
+// The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one rank fails
+// to make it, the others release the part and return an error that names that rank and its reason. Other
+// parts, and the group that was split, go on.
 struct ColorAndKey {
   std::int32_t color = 0;  // MLXCOMM_NO_GROUP: the rank is in no part.
   std::int32_t key = 0;
@@ -194,9 +194,10 @@ Failure SplitGroup(mlxcomm_group& group, ColorAndKey place, const std::string& n
       failure = {FailureCode::kInternal, kNoRank, "the exchange of colors lost this rank's own"};
     } else {
       facts = {};
-      failure = session.Split({group.facts.id, number, ranks, name.c_str(),
-                               static_cast<std::uint32_t>(own - ranks.begin())},
-                              exchange.CallNs(), facts);
+      failure =
+          session.Split({group.facts.id, number, ranks,
+                         static_cast<std::uint32_t>(own - ranks.begin()), name, exchange.CallNs()},
+                        facts);
     }
   }
   const std::uint64_t id = facts.id;
@@ -349,8 +350,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
       group->facts = AloneHere(job);
     } else {
       const Place place = OriginOf(job);
-      const Failure failure =
-          connection->session->Join(job, rank, size, timeout_ns, place.named_by, group->facts);
+      const Failure failure = connection->session->Join(
+          {job, rank, size, timeout_ns, place.named_by, {}}, group->facts);
       if (!failure.ok()) return Report(WithOrigin(failure, place.job_from), error);
     }
     UnlessKept leaves([&] {
