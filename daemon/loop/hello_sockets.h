@@ -1,5 +1,4 @@
-// The sockets of discovery (discovery/discovery.h, which the node has): a multicast socket and a listening
-// address on each interface that may be used.
+// The sockets of discovery: a multicast socket and a listening address on each usable interface.
 //
 //   interfaces change ─▶ refresh ─▶ open: listen at the link-local address, multicast socket ─▶ node
 //                                   └ fails (a new address) ─▶ again in 250 ms
@@ -75,8 +74,8 @@ class HelloSockets final {
     platform::MulticastSocket::Place place;
     std::string listening;  // As passed to the fabric.
     std::uint64_t read_ns = 0;
-    std::uint64_t rests_until_ns = 0;  // 0: it does not rest.
-    discovery::InterfaceFault fault;   // Why nothing could be sent.
+    std::uint64_t rests_until_ns = 0;  // 0: not resting.
+    discovery::InterfaceFault fault;   // Why sending failed.
   };
 
   void Refresh();
@@ -99,12 +98,12 @@ class HelloSockets final {
   asio::posix::stream_descriptor interfaces_watch_;
   asio::steady_timer interfaces_pause_;
   asio::steady_timer timer_;
-  std::uint64_t timer_ns_ = discovery::Discovery::kNever;  // What it is set to.
-  std::uint64_t next_look_ns_ = 0;
-  bool reported_blind_ = false;  // That the interfaces cannot be listed.
+  std::uint64_t timer_ns_ = discovery::Discovery::kNever;
+  std::uint64_t next_refresh_ns_ = 0;
+  bool reported_blind_ = false;  // The failure to list interfaces was reported.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
-  std::map<std::string, discovery::InterfaceFault> left_out_;  // Interfaces, and why.
+  std::map<std::string, discovery::InterfaceFault> left_out_;  // Unused interfaces.
   bool stopped_ = false;
 };
 

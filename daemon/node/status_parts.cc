@@ -215,7 +215,7 @@ const StatusParts::Merged& StatusParts::merged() const {
   if (!merged_) {
     Merged& made = merged_.emplace();
     made.status = MergeStatus(*this);
-    made.topology = cluster::TopologyOf(made.status);
+    made.topology = discovery::TopologyOf(made.status);
     made.status.set_shape(made.topology.shape());
     *made.status.mutable_ring() = made.topology.ring();
   }

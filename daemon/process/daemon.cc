@@ -75,8 +75,8 @@ std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
 }
 
 // A configuration that lists addresses gets no others unless it enables discovery.
-absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
-                                        bool has_key) {
+absl::StatusOr<bool> UsesDiscovery(const Options& options, const v1::DaemonConfig& config,
+                                   bool has_key) {
   if (options.is_private) return false;
   const v1::PeerConfig& peers = config.peers();
   if (!config.discovery().has_enabled()) {

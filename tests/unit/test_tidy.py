@@ -38,7 +38,8 @@ ALLOWED = {
     # Without I/O, clock and threads: nothing of daemon/platform/, and no workers.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/",
                      "daemon/work/work_pieces.h", "daemon/link/fabric_listener.h", "daemon/fabric/links.h",
-                     "daemon/cluster/", "daemon/intake/submission.h", "daemon/node/", "mlxcomm/v1/"),
+                     "daemon/discovery/", "daemon/intake/submission.h", "daemon/jobs/", "daemon/node/",
+                     "mlxcomm/v1/"),
     # What a process may send: before gRPC and the node, and without them.
     "daemon/intake/guard/": ("proto/", "daemon/platform/", "daemon/intake/guard/"),
     "daemon/services/": ("proto/", "daemon/intake/guard/", "daemon/intake/session.h",

@@ -86,7 +86,7 @@ TEST(ReadSelfTestTest, KnowsEachOutcome) {
   EXPECT_EQ(ReadSelfTest({0, "shared\n"}).results, ResultsKind::kShared);
   const PythonFacts declined = ReadSelfTest({0, "copied: MLX makes no buffer\n"});
   EXPECT_EQ(declined.results, ResultsKind::kCopied);
-  EXPECT_EQ(declined.said, "MLX makes no buffer");
+  EXPECT_EQ(declined.message, "MLX makes no buffer");
   EXPECT_EQ(ReadSelfTest({0, "copied: MLXCOMM_RESULTS=copy is set\n"}).results,
             ResultsKind::kCopiedAsAsked);
   const PythonFacts wrong = ReadSelfTest({1, "wrong: it reads other bytes\n"});
