@@ -155,7 +155,7 @@ def test_the_picture_names_its_curves_in_their_order_and_takes_the_readers_ink(t
     assert {name for name in found if "font-weight" in texts[name].get("style")} == {systems.MLX.name}
 
 
-def test_without_a_build_or_figures_a_line_says_what_is_lacking(tmp_path):
+def test_a_missing_build_or_missing_figures_are_reported(tmp_path):
     """Why: it was a traceback that named a key."""
     environment = {name: value for name, value in os.environ.items() if name != "MLXCOMM_BUILD"}
     for words, said in (([], "use tests/bench/run"), (["--show"], "bench.json is not there: measure first")):

@@ -26,7 +26,7 @@ def test_ranks_of_one_machine_make_one_table(cluster):
 
 @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter", "broadcast",
                                        "reduce", "all_to_all", "gather", "scatter", "send_recv"])
-def test_every_operation_between_two_nodes_is_checked_and_its_links_are_told(cluster, operation):
+def test_every_operation_between_two_nodes_is_checked_and_reports_its_links(cluster, operation):
     made = cluster(2)
     other = Process([find_program("mlxcommctl"), "bench", "--op", operation, "-d", "bfloat16", *SMALL,
                      "--rank", "1", "--size", "2", "--job", operation],
@@ -59,14 +59,14 @@ def test_nodes_are_measured_by_this_mlxcommctl_whatever_is_in_the_path(cluster):
     assert done.returncode == 0 and done.stdout.startswith("all_reduce sum, 2 ranks on node-0, "), done.stderr
 
 
-def test_it_is_a_rank_where_a_launcher_says_so(cluster):
+def test_bench_below_a_launcher_is_a_rank(cluster):
     done = mlxcommctl("launch", "-n", "2", "--", find_program("mlxcommctl"), "bench", *SMALL,
                       env={**os.environ, "MLXCOMM_SOCKET": cluster(1).socket(0)})
     assert done.returncode == 0, done.stderr
     assert "[0] all values are right" in done.stdout and "[1]" not in done.stdout
 
 
-def test_mistakes_say_the_remedy(tmp_path):
+def test_mistakes_name_the_remedy(tmp_path):
     nowhere = str(tmp_path / "nobody.sock")
     done = bench(nowhere)
     assert done.returncode == 2 and "mlxcommctl bench -n 2" in done.stderr
@@ -85,7 +85,7 @@ def test_mistakes_say_the_remedy(tmp_path):
 
 # Why: a program that reads standard output alone got nothing. Which rank fails first is left to chance; each
 # time there is one object.
-def test_a_rank_that_fails_is_told_to_programs_too(cluster):
+def test_a_rank_that_fails_is_an_error_in_json(cluster):
     done = bench(cluster(1).socket(0), "-n", "2", "-d", "complex64", "-o", "or", "--json", *SMALL)
     assert done.returncode == 1
     error = json.loads(done.stdout)["error"]
@@ -94,7 +94,7 @@ def test_a_rank_that_fails_is_told_to_programs_too(cluster):
 
 
 # Why: a user who reads only the first lines must not leave ranks behind.
-def test_ranks_end_when_nobody_reads_the_table(cluster):
+def test_ranks_end_when_the_tables_reader_is_gone(cluster):
     made = cluster(1)
     child = subprocess.Popen([find_program("mlxcommctl"), "bench", "-n", "2", *SMALL],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,

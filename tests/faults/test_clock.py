@@ -38,7 +38,7 @@ def operations(c):
 
 
 # Why: clocks are set by hand, by NTP after hours without a network, or by a battery that was empty.
-def test_a_clock_that_jumps_by_a_day_disturbs_nobody(cluster, clock, tmp_path):
+def test_a_clock_that_jumps_by_a_day_disturbs_no_job(cluster, clock, tmp_path):
     c = cluster(2)
     stop = tmp_path / "stop"
     job = ranks(c, f"loop:8:100000:{stop}")

@@ -70,7 +70,7 @@ def test_a_wait_ends_ten_seconds_after_its_deadline_while_the_daemon_stands_stil
 
 # How: jobs begin half a second after one another, so the daemon goes on at as many moments of their waits.
 @pytest.mark.parametrize("meets", PAGE)
-def test_whenever_the_daemon_goes_on_a_wait_ends_with_a_true_error(cluster, tmp_path, meets):
+def test_a_wait_ends_with_a_true_error_whenever_the_daemon_continues(cluster, tmp_path, meets):
     c = cluster(1, client_settings="operation_timeout_ms: 1000")
     jobs = [f"job-{number}" for number in range(12)]
     waiting = [rank_of(c, job, 0, 2, f"await:{tmp_path}/{job}", "sum:8", meets=meets) for job in jobs]

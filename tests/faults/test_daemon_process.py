@@ -35,7 +35,7 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
 
 
 # Why: some shells and launchers have no umask, and the daemon refuses a folder that everybody may change.
-def test_starts_without_a_umask_and_nobody_may_change_what_it_makes(tmp_path):
+def test_a_daemon_without_a_umask_makes_files_that_others_cannot_write(tmp_path):
     state = tmp_path / "state"
     with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],
                  preexec_fn=lambda: os.umask(0)) as daemon:

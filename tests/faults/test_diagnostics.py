@@ -30,7 +30,7 @@ def findings(cluster, *words, node=0):
     return {finding["code"]: finding for finding in report["findings"]}
 
 
-def test_topology_is_told_in_three_forms(cluster):
+def test_topology_has_three_formats(cluster):
     c = cluster(2)
     assert "cluster test, 2 nodes: pair" in c.ctl("topology")
     report = json.loads(c.ctl("topology", "--json"))
@@ -40,7 +40,7 @@ def test_topology_is_told_in_three_forms(cluster):
     c.ctl("topology", "--svg", "--dot", codes=(2,))
 
 
-def test_topology_is_drawn_where_graphviz_is_and_else_says_how_to_get_it(cluster, tmp_path):
+def test_topology_svg_needs_graphviz_and_names_the_package(cluster, tmp_path):
     c = cluster(2)
     command = [find_program("mlxcommctl"), "topology", "--svg", "--socket", c.socket(0)]
     done = completed(command, env={**os.environ, "PATH": str(tmp_path)})
@@ -71,7 +71,7 @@ def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
     assert "lost: it has not answered in time" in text and "0 of 1 came back, 100% lost" in text
 
 
-def test_events_tell_of_nodes_jobs_and_strangers(cluster):
+def test_events_report_nodes_jobs_and_strangers(cluster):
     c = cluster(2)
     ranks = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:8"]) for r in (0, 1)]
     assert [rank.finish() for rank in ranks] == [0, 0]
@@ -154,7 +154,7 @@ def test_doctor_finds_the_configuration_that_the_daemon_was_given_by_a_relative_
     assert "MC102" not in findings(c)
 
 
-def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path):
+def test_doctor_works_without_a_daemon_and_names_the_faults(cluster, tmp_path):
     c = cluster(1)
     assert "MC106" in findings(c)
     c.daemons[0].end()
@@ -172,7 +172,7 @@ def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path
     assert f"chmod 600 {key}\n  would be done" in said and key.stat().st_mode & 0o777 == 0o644
 
 
-def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
+def test_doctor_fixes_only_what_it_may(cluster, tmp_path, monkeypatch):
     """How: programs that would change this machine, Linux or macOS, are replaced by ones that
     only report; and none other than the project's own are found."""
     c = cluster(1)
@@ -273,7 +273,7 @@ def log_in(archive_path):
         return archive.extractfile(name).read().decode()
 
 
-def test_a_daemon_that_does_not_answer_is_none(cluster):
+def test_a_daemon_that_does_not_answer_is_exit_code_3(cluster):
     """Why: the exit code tells programs whether to wait for it."""
     c = cluster(1)
     c.daemons[0].signal(signal.SIGSTOP)
@@ -292,7 +292,7 @@ def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
     assert "doctor.txt" in names and "log.txt" in names
 
 
-def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
+def test_a_report_lists_its_files_as_json(cluster, tmp_path):
     c = cluster(1)
     report = json.loads(c.ctl("bugreport", "--json", cwd=tmp_path))
     with tarfile.open(tmp_path / report["archive"]) as archive:
@@ -301,6 +301,6 @@ def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
     assert all(file["what"] for file in report["files"])
 
 
-def test_codes_are_no_json(cluster):
+def test_codes_and_json_exclude_each_other(cluster):
     c = cluster(1)
     c.ctl("doctor", "--codes", "--json", codes=(2,))

@@ -66,7 +66,7 @@ class DisturbingRelay(Relay):
 @pytest.mark.parametrize("security, how", [
     *(("PLAIN", how) for how in ("bytewise", "held", *ENDS)),
     *(("TLS", how) for how in ("bytewise", "held", "doubled"))])
-def test_a_job_goes_on_over_connections_that_somebody_disturbs(cluster, tmp_path, security, how):
+def test_a_job_survives_disturbed_connections(cluster, tmp_path, security, how):
     c = cluster(2, start=False, peer_settings=f"security: {security} grace_period_ms: 600000 "
                 "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500")
     relay = DisturbingRelay(c.ports[0])

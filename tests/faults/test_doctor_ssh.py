@@ -48,7 +48,7 @@ def stands_for(cluster, hosts):
     return f"case $host in\n{cases}\n*) exit 255 ;; esac\n"
 
 
-def test_hosts_of_the_cluster_that_are_well_are_told_as_such(cluster, ssh):
+def test_healthy_hosts_of_the_cluster_are_reported(cluster, ssh):
     c = cluster(3)
     folder = ssh("echo Welcome; printf 'no end'\n" + stands_for(c, {"node-1": 1, "node-2": 2}))
     found, code = doctor(folder, socket=c.socket(0))
@@ -74,7 +74,7 @@ def test_ssh_is_called_as_launch_calls_it(ssh, tmp_path):
     assert asked[:until] == launched[:until]
 
 
-def test_a_host_without_a_daemon_is_told(ssh):
+def test_a_host_without_a_daemon_is_reported(ssh):
     folder = ssh('export MLXCOMM_SOCKET=/no/daemon.sock; exec sh -c "$command"\n')
     found, code = doctor(folder, "--hosts", "idle")
     assert code == 1 and found["idle"]["code"] == "MC610"
@@ -83,7 +83,7 @@ def test_a_host_without_a_daemon_is_told(ssh):
 
 # Why: a private daemon answers as well, and ranks that use it wait for ever. How: a second cluster
 # of the same name, whose node has the name of one of the first.
-def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
+def test_a_daemon_of_another_cluster_is_reported(cluster, ssh, tmp_path):
     c = cluster(2)
     (tmp_path / "other").mkdir()
     other = Cluster(tmp_path / "other", 2).start()
@@ -95,7 +95,7 @@ def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
     assert found["far"]["found"] == "node node-1 of cluster test, which no link leads to"
 
 
-def test_no_ssh_is_told_once():
+def test_a_missing_ssh_is_reported_once():
     found, code = doctor("/nowhere", "--hosts", "a,b", "--ssh-command", "no-such-ssh")
     assert code == 1 and list(found) == ["ssh"] and found["ssh"]["code"] == "MC601"
 
@@ -109,12 +109,12 @@ def test_hosts_come_from_a_hostfile_each_once_and_this_machine_needs_none(ssh, t
     assert found["ssh"]["code"] == "MC613"
 
 
-def test_without_hosts_and_daemon_nobody_is_tried(ssh):
+def test_without_hosts_and_daemon_no_host_is_checked(ssh):
     found, _ = doctor(ssh("exit 255\n"))
     assert found["ssh"]["code"] == "MC613" and "no daemon answers" in found["ssh"]["found"]
 
 
-def test_it_is_what_the_schema_says(ssh):
+def test_doctor_ssh_matches_its_schema(ssh):
     schema = json.loads(mlxcommctl("schema", "doctor").stdout)
     folder = ssh("exit 255\n")
     done = mlxcommctl("doctor", "--ssh", "--hosts", "a", "--json",

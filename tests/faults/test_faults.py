@@ -49,7 +49,7 @@ def test_rank_that_stops_calling_is_named_at_the_deadline(cluster, nodes):
 # Why: a job may be started again while a rank of its last run still exists. Shown as one job, it
 # had ranks of both runs, and the size of either.
 @LAYOUTS
-def test_status_tells_a_job_that_forms_again_from_the_run_that_is_still_there(cluster, nodes):
+def test_status_separates_a_job_that_forms_again_from_its_last_run(cluster, nodes):
     c = cluster(nodes)
     left, victim = (c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=["wait"]) for r in (0, 1))
     left.wait_for("waiting")
@@ -74,7 +74,7 @@ def test_status_tells_a_job_that_forms_again_from_the_run_that_is_still_there(cl
     (("sum:float32:8", "sum:int32:8"), ("float32[8]", "int32[8]")),
     (("sum:float32:8", "gather:8"), ("all_reduce sum", "all_gather")),
 ])
-def test_mismatch_tells_both_what_each_called(cluster, nodes, calls, words):
+def test_a_mismatch_names_both_calls_on_both_ranks(cluster, nodes, calls, words):
     c = cluster(nodes)
     ranks = [c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=[calls[r]]) for r in (0, 1)]
     for rank in ranks:
@@ -83,7 +83,7 @@ def test_mismatch_tells_both_what_each_called(cluster, nodes, calls, words):
         rank.wait_for("checked MismatchError")
 
 
-def test_own_daemons_death_is_told_at_once_and_a_new_one_serves(cluster):
+def test_the_death_of_the_own_daemon_is_daemon_lost_and_a_new_one_serves(cluster):
     c = cluster(1)
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
@@ -113,7 +113,7 @@ def test_peer_daemons_death_is_rank_lost_on_the_others(cluster):
     assert [process.finish() for process in again] == [0, 0]
 
 
-def test_sigterm_drains_and_then_says_so(cluster):
+def test_a_drain_that_times_out_ends_the_jobs(cluster):
     c = cluster(1, top_settings="drain_timeout_ms: 300")
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
@@ -126,7 +126,7 @@ def test_sigterm_drains_and_then_says_so(cluster):
 
 # Why: while it lets jobs end a daemon looked absent: processes were told to start it, and people could not
 # see for whom it waits.
-def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_for(cluster, tmp_path):
+def test_a_draining_daemon_refuses_new_processes_and_shows_its_jobs(cluster, tmp_path):
     c = cluster(1, top_settings="drain_timeout_ms: 600000")
     ranks = [c.rank(rank, 2, RANK, arguments=["wait"]) for rank in range(2)]
     for rank in ranks:
@@ -212,7 +212,7 @@ def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster)
 # Why: the daemons of one machine, or of two that slept at the same time, have received nothing from
 # each other for all that time; neither has gone. (A clock that counts sleep is macOS's.)
 # How: both stand still until the limit of silence is long over.
-def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
+def test_daemons_that_slept_at_the_same_time_keep_their_link(cluster):
     c = cluster(2, peer_settings="heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2500")
     for daemon in c.daemons:
         daemon.signal(signal.SIGSTOP)

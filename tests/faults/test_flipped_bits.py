@@ -79,7 +79,7 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, security, towar
 # How: any bit of a message, those of its own header too.
 @pytest.mark.parametrize("limits, kind", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")],
                          ids=["apple", "linux"])
-def test_nor_do_those_that_an_rdma_device_flips(cluster, verbs, limits, kind):  # noqa: F811
+def test_bits_that_an_rdma_device_flips_change_no_result(cluster, verbs, limits, kind):  # noqa: F811
     verbs.want(kind)
     c = start(cluster, verbs, 2, limits)
     verbs.want(f"{kind}flips 0.005\n")
@@ -95,7 +95,7 @@ def test_nor_do_those_that_an_rdma_device_flips(cluster, verbs, limits, kind):  
 # Why: data lies in memory that its process may write to at any time. A sum that is never right must cost that
 # process its own values alone: not the link, on which all else waits behind that frame, and nobody else's.
 # How: on both nodes a rank of one job writes without end, and two ranks of another job check each byte.
-def test_a_process_that_writes_into_its_buffers_spoils_its_own_operations_alone(cluster):
+def test_a_process_that_writes_into_its_buffers_spoils_only_its_own_operations(cluster):
     c = cluster(2, peer_settings="security: PLAIN")
     jobs = [*ranks_on(c, (0, 1), "scribble:16777216:8", job="scribbles"),
             *ranks_on(c, (0, 1), *["sum:4000000", "sum:800"] * 20, job="sums")]

@@ -39,7 +39,7 @@ def test_mpis_hosts_become_a_file_that_mlx_reads(tmp_path):
     assert json.loads(out.read_text())["hosts"][0]["slots"] == 2
 
 
-def test_mistakes_are_told_by_file_and_place(tmp_path):
+def test_mistakes_are_reported_by_file_and_line(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("mac-1\nmac-2 slots=many\n")
     done = ctl("hosts", "import", file)
@@ -98,7 +98,7 @@ exec sh -c "$(printf %s "$*" | sed "s,'[^']*my scripts',{there},g")"\n""")
     assert sorted(file.name for file in there.iterdir()) == ["data.py", "train.py"]
 
 
-def test_copy_refuses_the_home_folder_and_says_why_a_host_has_no_copy(tmp_path):
+def test_copy_refuses_the_home_folder_and_reports_a_failed_copy(tmp_path):
     (tmp_path / "train.py").write_text("")
     stand_in = ssh(tmp_path, "exit 255\n")
     copy = ["launch", "--ssh", stand_in, "--hosts", "far", "--copy", "--cwd", tmp_path, "--",
@@ -119,7 +119,7 @@ def test_the_socket_of_the_environment_is_that_of_all_hosts(tmp_path):
     assert sorted(done.stdout.splitlines()) == ["[0] /run/mine", "[1] /run/mine"], done.stderr
 
 
-def test_a_host_file_that_puts_ranks_together_is_said_to_share_a_gpu(tmp_path):
+def test_a_host_file_with_several_ranks_on_a_host_warns_of_the_shared_gpu(tmp_path):
     (tmp_path / "hosts").write_text("localhost slots=2\n")
     done = ctl("launch", "--hostfile", tmp_path / "hosts", "--", "true")
     assert done.stderr == "mlxcommctl: the host file puts 2 ranks on localhost, which share its GPU\n"
@@ -142,7 +142,7 @@ def test_another_release_is_refused_before_anything_starts(tmp_path):
     assert "install the same on both; nothing was started" in done.stderr
 
 
-def test_host_without_mlxcomm_is_told(tmp_path):
+def test_a_host_without_mlxcomm_is_reported(tmp_path):
     stand_in = ssh(tmp_path, 'command=$(printf %s "$command" | sed s,/mlxcommctl,/no-such-program,g);'
                              ' PATH=/usr/bin:/bin; exec sh -c "$command"\n')
     done = launch(stand_in, "--", "true")
@@ -151,7 +151,7 @@ def test_host_without_mlxcomm_is_told(tmp_path):
     assert "host far: ssh ended with exit code 127; nothing was started" in done.stderr
 
 
-def test_every_host_that_cannot_be_had_is_told(tmp_path):
+def test_every_unavailable_host_is_reported(tmp_path):
     stand_in = ssh(tmp_path, 'case $host in far) exec sh -c "$command" ;; *) exit 255 ;; esac\n')
     done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
     assert done.returncode == 1 and not (tmp_path / "started").exists()
@@ -189,7 +189,7 @@ def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
     assert (done.returncode, done.stdout) == (0, "[0] first\n[0] late\n"), done.stderr
 
 
-def test_long_words_of_a_host_come_whole(tmp_path):
+def test_long_lines_of_a_host_are_complete(tmp_path):
     stand_in = ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n")
     done = launch(stand_in, "--", "true")
     reported = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
@@ -206,7 +206,7 @@ def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
             assert done.stdout == f"[0] {shown}\n", done.stderr
 
 
-def test_environment_that_is_too_large_is_told(tmp_path):
+def test_an_environment_that_is_too_large_is_refused(tmp_path):
     stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps({"envs": ["A=" + "x" * (1 << 20)], "hosts": [{"ssh": "far"}]}))
@@ -221,7 +221,7 @@ def test_garbage_from_a_host_ends_the_launch(tmp_path):
     assert done.returncode == 1 and "unexpected reply: is mlxcommctl there the same release?" in done.stderr
 
 
-def test_no_ssh_is_told():
+def test_a_missing_ssh_is_reported():
     done = launch("no-such-ssh", "--", "true")
     assert done.returncode == 1 and "cannot start no-such-ssh" in done.stderr
 

@@ -23,7 +23,7 @@ def here(count):
     return [word for i in range(count) for word in ("--ssh-name", f"node-{i}={HERE[i]}")]
 
 
-def test_what_is_exported_is_what_import_reads(cluster, tmp_path):
+def test_an_export_imports_unchanged(cluster, tmp_path):
     c = cluster(3)
     done = export(c)
     assert done.returncode == 0 and done.stderr == "", done.stderr
@@ -61,7 +61,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(cluster, tmp_path):
     assert json.loads(export(c, "-o", "-").stdout)["hosts"]
 
 
-def test_json_tells_what_there_is_to_know(cluster, tmp_path):
+def test_json_has_all_fields_of_the_schema(cluster, tmp_path):
     c = cluster(3)
     file = tmp_path / "hosts.json"
     done = export(c, "--json", "-o", file, *here(3))

@@ -86,7 +86,7 @@ def test_a_job_that_has_failed_is_ended_too(cluster, tmp_path):
 
 
 # Why: "ended" was said of ranks that were all alive, because the daemon did not answer in time.
-def test_a_daemon_that_does_not_answer_is_no_ended_job(cluster, tmp_path):
+def test_a_job_is_not_reported_ended_if_the_daemon_does_not_answer(cluster, tmp_path):
     c = cluster(1)
     ranks = looping(c, tmp_path, "train", ["stubborn"], nodes=(0, 0))
     kill = Process([find_program("mlxcommctl"), "kill", "--grace", "1s", "train", "--socket", c.socket(0)])
@@ -98,7 +98,7 @@ def test_a_daemon_that_does_not_answer_is_no_ended_job(cluster, tmp_path):
     c.daemons[0].signal(signal.SIGCONT)
 
 
-def test_a_job_that_is_not_there_is_said_with_the_one_that_was_meant(cluster, tmp_path):
+def test_an_unknown_job_is_reported_with_a_suggestion(cluster, tmp_path):
     c = cluster(2)
     done = ctl(c, "kill", "train")
     assert done.returncode == 1 and 'no job "train"; none runs' in done.stderr

@@ -39,7 +39,7 @@ def pages_of(process):
 
 # Why: a rank may go between any two steps of its hello, its join and its first operations.
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults by /proc")
-def test_ranks_killed_at_any_moment_of_their_start_keep_nobody(cluster, tmp_path):
+def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(cluster, tmp_path):
     c = cluster(2)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
     all_fine(ranks_on(c, (0, 1), *WORDS, job="whole"))

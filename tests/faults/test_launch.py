@@ -44,7 +44,7 @@ def test_signals_reach_the_ranks(number):
 
 
 # Why: after nohup and a logout, a training still runs the next day.
-def test_hangup_that_nohup_has_ignored_ends_nobody(tmp_path):
+def test_a_hangup_that_nohup_ignores_ends_no_rank(tmp_path):
     process = launch(1, "sh", "-c", f'echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo "done"',
                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.wait_for("up")
@@ -72,7 +72,7 @@ def test_ranks_end_with_all_they_started_when_launch_is_killed():
 
 # Why: in `launch ... | less`, less may stop reading: launch itself must not wait in a write then,
 # or Ctrl-C would have no effect, and ranks that ignore it would never end.
-def test_reader_that_pauses_keeps_no_rank_from_ending():
+def test_a_reader_that_pauses_blocks_no_rank_from_ending():
     child = subprocess.Popen(
         [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c",
          'trap "" TERM; echo $$ >&2; echo first; while :; do echo more; done'],
@@ -91,7 +91,7 @@ def test_reader_that_pauses_keeps_no_rank_from_ending():
 
 
 # Why: the last output has the reason of a failure.
-def test_reader_that_comes_late_gets_all():
+def test_a_late_reader_gets_all_output():
     child = subprocess.Popen(
         [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c", "seq 100000; echo why; exit 3"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -162,7 +162,7 @@ def test_prompt_of_rank_0_is_shown_in_a_terminal():
 
 
 @pytest.mark.parametrize("stdin, counts", [("all", "55"), ("0", "50"), ("none", "00")])
-def test_who_reads_what_is_piped_in_can_be_chosen(stdin, counts):
+def test_stdin_selects_the_ranks_that_read(stdin, counts):
     done = mlxcommctl("launch", "-n", "2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input="12345")
     assert done.returncode == 0
     shown = sorted(line.split() for line in done.stdout.splitlines())
@@ -211,7 +211,7 @@ def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
 
 
 # Why: `launch ... | head` must not leave ranks that train on without anything to stop them.
-def test_ranks_end_when_nobody_reads_their_output():
+def test_ranks_end_when_their_output_is_closed():
     script = 'echo $$; if [ "$MLX_RANK" = 1 ]; then exec sleep 3600; fi; while :; do echo x; done'
     child = subprocess.Popen([find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
                               script], stdout=subprocess.PIPE, text=True)
@@ -264,7 +264,7 @@ def test_no_daemon_is_exit_code_3_with_advice():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nm of ELF files")
-def test_library_shows_its_c_interface_and_nothing_else():
+def test_the_library_exports_only_its_c_interface():
     import mlxcomm
     library = next((pathlib.Path(mlxcomm.__file__).parent / "lib").glob("libmlxcomm.so"))
     shown = completed([shutil.which("nm"), "-D", "--defined-only", str(library)], check=True).stdout

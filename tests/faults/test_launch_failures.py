@@ -170,7 +170,7 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
     ("script without mlxcomm", 1, "has no package mlxcomm: run the ranks with a Python that has it"),
     ("script", 0, None),
 ])
-def test_programs_that_are_no_python_and_do_not_join(tmp_path, kind, code, why):
+def test_programs_other_than_python_that_do_not_join(tmp_path, kind, code, why):
     (tmp_path / "train.py").write_text(
         f"import sys; sys.path.insert(0, {sysconfig.get_path('platlib')!r})\n"
         "import pathlib, time, mlx.core\n"
@@ -209,7 +209,7 @@ def test_ranks_that_do_not_join_are_reported_after_ten_seconds_and_at_the_end(tm
     assert process.lines[-1] == f"mlxcommctl: no rank joined job train: each ran alone{why}"
 
 
-def test_a_program_that_wants_no_group_is_none_of_our_business(tmp_path):
+def test_a_program_without_a_group_is_not_an_error(tmp_path):
     assert launch("-n", 2, "--", "true").finish() == 0
 
 
@@ -230,7 +230,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_mistakes_say_what_to_type(tmp_path, words):
+def test_mistakes_name_the_right_command(tmp_path, words):
     code, text = REFUSED[words]
     done = mlxcommctl("launch", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
@@ -320,7 +320,7 @@ def test_status_remembers_a_job_that_failed(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_no_failure_of_a_rank(tmp_path, sent):
+def test_a_signal_is_not_a_failure_of_a_rank(tmp_path, sent):
     process = launch("-n", 2, "--", "sh", "-c", "echo up; while :; do sleep 0.05; done")
     process.wait_for("up")
     process.wait_for("up")

@@ -163,7 +163,7 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     expect_given_back(daemon, before, {"descriptors": 0, "threads": 0, "memory": KEPT * resident})
 
 
-def test_all_addresses_have_nodes_max_and_who_is_named_gets_in(busy, tmp_path):
+def test_all_addresses_share_nodes_max_and_a_configured_node_gets_in(busy, tmp_path):
     c, named, inventions = busy
     for number in range(300):
         inventions.one(f"127.0.1.{number % 30 + 1}")

@@ -57,7 +57,7 @@ def daemon_is_well(c):
 @pytest.mark.parametrize("ending, stride", [
     ("kill", 499), ("stop", 499), pytest.param("kill", 37, marks=pytest.mark.slow),
     pytest.param("stop", 61, marks=pytest.mark.slow)])
-def test_a_rank_that_ends_at_any_instruction_leaves_the_others_of_one_mind(cluster, ending, stride):
+def test_survivors_agree_after_a_rank_ends_at_any_instruction(cluster, ending, stride):
     """Killed: both survivors have ended the same number of operations and name the lost rank. Stopped until
     the daemon has taken the operation over: all ranks go on with right values."""
     c = cluster(1)
@@ -73,7 +73,7 @@ def test_ranks_that_are_killed_at_random_moments(cluster, times):
     daemon_is_well(c)
 
 
-def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(cluster):
+def test_a_rank_that_scribbles_over_the_shared_page_harms_only_its_own_job(cluster):
     """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
     c = cluster(1)
     for seed in range(1, 3):
@@ -105,7 +105,7 @@ def test_small_operations_go_on_while_the_daemon_stands_still(cluster, tmp_path)
 
 
 @pytest.mark.parametrize("meet", ["1", "0"])
-def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path, meet):
+def test_any_rank_can_keep_its_group_off_the_shared_page(cluster, tmp_path, meet):
     """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens, and
     the daemon carries out all that the ranks call."""
     c = cluster(1)
@@ -121,7 +121,7 @@ def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path, meet):
 
 
 @pytest.mark.slow
-def test_the_same_with_the_daemon_carrying_out_everything(cluster):
+def test_survivors_agree_without_the_shared_page(cluster):
     """The way that is left where ranks do not meet: ranks_meet: false."""
     c = cluster(1, top_settings="ranks_meet: false")
     attack(c, "step", 1, INSTRUCTIONS, 499, "kill")

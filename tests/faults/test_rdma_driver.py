@@ -152,7 +152,7 @@ def is_there(pid):
 
 
 @pytest.mark.parametrize("wanted", ["", "hang ibv_poll_cq\n"])
-def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs, wanted):
+def test_a_driver_process_ends_with_its_daemon(cluster, fake_verbs, wanted):
     """Also where the driver hangs: then one of its threads never returns."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     pids = driver_pids(c)

@@ -50,7 +50,7 @@ def test_each_operation_is_recorded_with_its_moments_in_order(cluster, nodes):
         assert carried[0][0] >= 1_200_000 / 2
 
 
-def test_a_job_or_a_group_is_shown_alone_and_the_newest_last(cluster):
+def test_a_job_or_a_group_is_selected_and_the_newest_is_last(cluster):
     c = cluster(1)
     run_job(c, 1, ["sum:float32:1"], job="first")
     run_job(c, 1, ["sum:float32:2", "sum:float32:3"], job="second")
@@ -81,7 +81,7 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
 # Why: small data goes out before any other node has come; that must not look like an operation that
 # moves, whose last rank has come.
 @pytest.mark.parametrize("count", [2, 100_000])
-def test_what_goes_on_is_shown_with_who_is_missing(cluster, count):
+def test_a_waiting_operation_is_shown_with_the_missing_rank(cluster, count):
     c = cluster(2)
     survivor = c.rank(0, 2, RANK, node=0, arguments=[f"sum:float32:{count}"])
     missing = c.rank(1, 2, RANK, node=1, arguments=["wait"])

@@ -32,7 +32,7 @@ def test_jobs_run_over_a_chain(cluster):
     assert [rank.finish() for rank in ends] == [0, 0], [rank.lines for rank in ends]
 
 
-def test_death_in_between_is_told_to_a_job_around_it(cluster):
+def test_a_node_that_dies_in_between_fails_the_job_around_it(cluster):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
     ranks = ranks_on(c, [0, 2], "loop")
     until_looping(ranks)

@@ -64,7 +64,7 @@ def threads_of_quality(pid):
 
 # Why: under load a thread of default quality moves to efficiency cores, and its timers are late.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
-def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, monkeypatch):
+def test_threads_that_carry_payload_have_interactive_quality_of_service(cluster, monkeypatch):
     monkeypatch.setenv("MLXCOMM_SCHEDULING", "many_cores")
     workers = min(max(len(os.sched_getaffinity(0)), 5) // 2, 4)  # scheduling_policy.h
     nodes = cluster(2)
@@ -78,7 +78,7 @@ def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, m
 
 # Why: it is a process of its own, which does not inherit its daemon's quality.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
-def test_so_has_who_calls_a_devices_driver(cluster, verbs):  # noqa: F811
+def test_the_drivers_process_has_interactive_quality_of_service(cluster, verbs):  # noqa: F811
     nodes = start(cluster, verbs, 2, "APPLE")
     wait_for_rails(nodes, 2)
     for node in range(2):

@@ -62,7 +62,7 @@ def job_is_fine(path):
     pytest.param(resource.RLIMIT_AS, 300_000_000,
                  ["memory (RLIMIT_AS) is 300000000 bytes", "ulimit -v", "LimitAS"],
                  marks=pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce it"))])
-def test_a_limit_that_is_too_small_is_told_before_there_is_a_socket(tmp_path, limit, most, said):
+def test_a_limit_that_is_too_small_is_reported_before_the_socket_exists(tmp_path, limit, most, said):
     config, place = config_in(tmp_path)
     with limited(config, limit, most) as daemon:
         assert daemon.finish() == 1, daemon.lines
@@ -92,7 +92,7 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
 # Why: one that was welcomed was left by a daemon that had no file for the other side of its calls, and said
 # "Transport closed". How: each connection that says nothing takes one file more.
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
-def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
+def test_a_tool_near_the_limit_of_files_is_served_or_refused(tmp_path):
     config, place = config_in(tmp_path, "clients { hello_timeout_ms: 60000 }")
     path = str(place / "d.sock")
     with limited(config, resource.RLIMIT_NOFILE, 64) as daemon:
@@ -199,7 +199,7 @@ class SmallDisk:
 
 # Why: a full disk must neither end a daemon nor make it say so with every line.
 @linux_root
-def test_a_disk_that_fills_up_costs_log_lines_alone_and_is_told_once(tmp_path):
+def test_a_full_disk_only_costs_log_lines_and_is_reported_once(tmp_path):
     disk = SmallDisk(tmp_path)
     try:
         wait_until(lambda: "is ready" in disk.log(), "it is ready")
@@ -236,7 +236,7 @@ def test_a_disk_that_is_full_at_the_start_leaves_nothing_half_made(tmp_path):
 
 
 # Why: what a start refuses must be found by who checks the configuration, the service's installer among them.
-def test_the_check_of_a_configuration_looks_at_the_state_directory(tmp_path):
+def test_check_config_checks_the_state_directory(tmp_path):
     config, place = config_in(tmp_path)
     state = place / "state"
     check = [find_program("mlxcommd"), "--config", str(config), "--check-config"]

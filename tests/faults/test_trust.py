@@ -108,7 +108,7 @@ def test_a_key_that_is_there_stays(tmp_path):
     assert key.read_text() == before
 
 
-def test_a_typing_error_is_told(tmp_path):
+def test_a_typing_error_is_found(tmp_path):
     code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout.strip()
     wrong = code[:8] + ("A" if code[8] != "A" else "B") + code[9:]
     refused = ctl("cluster", "join", "--key-file", tmp_path / "new", text=wrong, ok=False)
@@ -132,7 +132,7 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
     assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0
 
 
-def test_what_is_typed_is_not_shown_and_the_terminal_is_as_before(tmp_path):
+def test_a_typed_code_is_not_echoed_and_the_terminal_is_restored(tmp_path):
     """How: Ctrl-C at the prompt; a program that merely ends would leave the echo off."""
     code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout
     for typed in (code.encode(), b"\x03"):
@@ -156,7 +156,7 @@ def test_what_is_typed_is_not_shown_and_the_terminal_is_as_before(tmp_path):
         os.close(far)
 
 
-def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
+def test_finish_needs_to_know_that_every_node_has_the_new_key(tmp_path):
     """How: no daemon runs, so it is unknown which nodes have the new key."""
     key, nobody = tmp_path / "key", ("--socket", tmp_path / "none")
     ctl("cluster", "create", "--key-file", key)
@@ -169,7 +169,7 @@ def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize("asked, found", [("TLS", "tls"), ("PLAIN", "plain"), ("AUTO", "plain")])
-def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
+def test_status_shows_whether_a_rail_is_encrypted(cluster, asked, found):
     """AUTO: plain here, because loopback never leaves the machine."""
     c = cluster(2, peer_settings=f"security: {asked}")
     assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {found}
@@ -179,7 +179,7 @@ def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
 
 
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
-def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
+def test_an_eavesdropper_cannot_read_encrypted_payload(cluster, security):
     """A rank's input to the sum, and its result, are many equal numbers in a row."""
     c = cluster(2, start=False, peer_settings=f"security: {security}")
     listener = Listener(c.ports[0])
@@ -241,7 +241,7 @@ def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
     c.start_daemon(2).wait_for("does not hold this cluster's key")
 
 
-def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
+def test_an_invalid_key_file_changes_nothing(own_keys):
     c = own_keys(2)
     before = c.status()["nodes"][0]["cluster_keys"]
     pathlib.Path(c.key_of(0)).write_text("no key")
@@ -271,7 +271,7 @@ def test_a_key_of_another_cluster_is_named_on_both_sides_and_costs_no_job(own_ke
 
 # Why: an operator who edits the file and signals the daemon thinks that it now holds, and would
 # notice a mistake in it only when the machine is restarted.
-def test_what_sighup_does_not_take_from_the_configuration_is_said(own_keys):
+def test_settings_that_sighup_cannot_change_are_logged(own_keys):
     c = own_keys(2)
     config = c.write_config(0)  # Unchanged.
     text = config.read_text()

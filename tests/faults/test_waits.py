@@ -22,12 +22,12 @@ def stalls(cluster, request):
 
 
 # Why: a node that downloads for ten minutes longer than another is alive.
-def test_a_rank_that_does_something_else_is_waited_for(stalls):
+def test_a_busy_rank_is_waited_for(stalls):
     ranks = ranks_of(stalls, [SUM, "time.sleep(4)\n" + SUM])
     assert lines_of(ranks) == [["2"]] * 2
 
 
-def test_a_wait_says_for_whom_it_is_after_ten_seconds(stalls):
+def test_a_wait_names_its_missing_rank_after_ten_seconds(stalls):
     waiting, _ = ranks_of(stalls, [SUM, "time.sleep(12)\n" + SUM])
     line = waiting.wait_for("mlxcomm: waiting for")
     node = f"node-{1 % stalls.count}"
@@ -36,7 +36,7 @@ def test_a_wait_says_for_whom_it_is_after_ten_seconds(stalls):
     assert waiting.finish() == 0 and waiting.lines[-1] == "2"
 
 
-def test_a_rank_that_is_stopped_ends_it_by_name(stalls):
+def test_a_wait_for_a_stopped_rank_ends_and_names_it(stalls):
     waiting, other = ranks_of(stalls, [SUM + SUM, SUM + "print('here', flush=True)\ntime.sleep(60)\n"])
     other.wait_for("here")
     other.signal(signal.SIGSTOP)
@@ -48,7 +48,7 @@ def test_a_rank_that_is_stopped_ends_it_by_name(stalls):
 
 
 # Why: neither sees a call that differs from its own, and both live.
-def test_ranks_that_wait_for_what_the_other_never_calls_end(stalls):
+def test_ranks_in_a_circle_of_waits_end(stalls):
     ranks = ranks_of(stalls, ["mx.eval(mx.distributed.send(mx.ones(300000), 1, group=w))\n", SUM],
                      MLXCOMM_SEND_BYTES="0")
     for process in ranks:

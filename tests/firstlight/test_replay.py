@@ -68,14 +68,14 @@ def test_a_neighbour_that_was_lost_meanwhile_is_lost_again(pulled, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_another_course_of_events_is_told(pulled, tmp_path):
+def test_another_course_of_events_is_reported(pulled, tmp_path):
     """Why: a replay that is always the same looks at nothing."""
     del pulled["events"][-1]
     done = replay(written(pulled, tmp_path))
     assert done.returncode == 1 and "DIFFERS  events of rdma en5 - en5" in done.stdout, done.stdout
 
 
-def test_a_file_without_cables_and_devices_is_told(empty, tmp_path):
+def test_a_file_without_cables_and_devices_is_reported(empty, tmp_path):
     done = replay(written(empty, tmp_path))
     assert done.returncode == 3 and "nothing to replay" in done.stdout
 
@@ -104,7 +104,7 @@ def broken(document):
     ]
 
 
-def test_what_is_no_file_is_refused_and_says_why(empty, tmp_path):
+def test_an_invalid_file_is_refused_with_the_reason(empty, tmp_path):
     """Why: whoever replays a file was sent it by a stranger."""
     path = tmp_path / "file.json"
     for what, data in broken(empty):
@@ -116,7 +116,7 @@ def test_what_is_no_file_is_refused_and_says_why(empty, tmp_path):
         read(tmp_path / "none.json")
 
 
-def test_the_simulator_refuses_what_is_no_script(tmp_path):
+def test_the_simulator_refuses_an_invalid_script(tmp_path):
     program = find_test_program("sim", "mlxcomm_simulator")
     path = tmp_path / "script"
     for text in ("", "cable tcp", "cable wet reported\n", "pull 0 0 1\n", "cable tcp reported\npull 1 0 1\n",
@@ -126,7 +126,7 @@ def test_the_simulator_refuses_what_is_no_script(tmp_path):
         assert done.returncode == 2 and done.stderr, (text, done.stdout)
 
 
-def test_the_fake_is_told_what_devices_did(empty):
+def test_the_fake_replays_what_devices_did(empty):
     document = copy.deepcopy(empty)
     trial = {"text": "", "name": "pair-rc", "verdict": "worked"}
     document["rdma"]["devices"] = [

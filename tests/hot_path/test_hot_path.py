@@ -57,7 +57,7 @@ def places(lines):
     return "\n".join(text)
 
 
-def what_daemons_said(cluster):
+def daemon_logs(cluster):
     return places(line for daemon in cluster.daemons for line in daemon.lines)
 
 
@@ -89,14 +89,14 @@ def run_warm(cluster, security="plain"):
         for daemon in cluster.daemons:
             daemon.signal(15)
         ended = [daemon.finish() for daemon in cluster.daemons]
-        said = what_daemons_said(cluster)
+        said = daemon_logs(cluster)
         assert "hot path guard" not in said, said
         assert codes == [0, 0] and ended == [0] * daemons, said
     except AssertionError as error:  # A rank may only know that its daemon has gone.
         for daemon in cluster.daemons:
             daemon.end()
             daemon.finish()
-        raise AssertionError(what_daemons_said(cluster)) from error
+        raise AssertionError(daemon_logs(cluster)) from error
     finally:
         for rank in ranks:
             rank.end()

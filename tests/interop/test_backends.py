@@ -44,7 +44,7 @@ def test_every_name_is_the_daemons_group(cluster, way, nodes):
                                for number in (0, 1)]
 
 
-def test_what_is_not_taken_is_mlxs_own(cluster):
+def test_calls_that_are_not_hooked_are_mlxs_own(cluster):
     c = cluster(1)
     code = ("import mlxcomm, mlx.core as mx; mlxcomm.install(take=['ring']); d = mx.distributed\n"
             "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n"
@@ -112,7 +112,7 @@ def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_
         assert process.lines[len(reported):] == shown
 
 
-def test_with_another_mlx_what_needs_the_extension_says_what_to_install(other_mlx):
+def test_with_another_mlx_calls_of_the_extension_name_what_to_install(other_mlx):
     done = alone("import importlib, mlxcomm as m\n"
                  "print(m.__version__, m.mpi_library(), issubclass(m.RankLostError, m.Error))\n"
                  "for use in (lambda: m.all_reduce, lambda: exec('from mlxcomm import init'),\n"
@@ -135,7 +135,7 @@ def test_with_another_mlx_what_needs_the_extension_says_what_to_install(other_ml
 
 
 # Why: many programs check whether MLX exists before they import it.
-def test_who_only_looks_for_mlx_has_it_hooked_all_the_same():
+def test_finding_mlx_without_importing_it_hooks_it():
     done = alone("import importlib.util as u; u.find_spec('mlx.core'); import mlx.core as mx\n"
                  "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
     assert done.stdout.strip() == "True", done.stderr
@@ -143,14 +143,14 @@ def test_who_only_looks_for_mlx_has_it_hooked_all_the_same():
 
 # Why: `import mlxcomm` as a program's first line loads MLX, and `mlxcommctl launch` sets the
 # variable. The hook then found a package without any name in it, and the program ended.
-def test_a_program_whose_first_import_is_mlxcomm_is_hooked_too():
+def test_a_program_whose_first_import_is_mlxcomm_is_hooked():
     done = alone("import mlxcomm; mlxcomm.install(); import mlx.core as mx\n"
                  "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
     assert done.stdout.strip() == "True", done.stderr
 
 
 @pytest.mark.parametrize("word", ["", "0", "none"])
-def test_the_variable_can_say_no(word):
+def test_the_variable_disables_it(word):
     done = alone("import mlx.core as mx; print(hasattr(mx.distributed.init, '__wrapped__'))",
                  MLXCOMM_INSTALL=word)
     assert done.stdout.strip() == "False", done.stderr
@@ -158,7 +158,7 @@ def test_the_variable_can_say_no(word):
 
 # Why: exo sets the variables in the process itself, and other programs ask for the default group
 # before.
-def test_who_was_alone_before_a_launcher_spoke_is_not_for_ever(cluster):
+def test_a_process_can_join_after_it_was_a_single_rank(cluster):
     c = cluster(1)
     code = ("import os, sys, mlx.core as mx, mlxcomm; mlxcomm.install(); d = mx.distributed\n"
             "alone = d.all_sum(mx.array(1)).item()\n"
@@ -183,7 +183,7 @@ def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
     assert lines_of(ranks) == [["2 2"]] * 2
 
 
-def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
+def test_jaccls_coordinator_names_the_job(cluster, tmp_path):
     """Why: it exists where the environment does not give a job's name; here it gives nothing."""
     c = cluster(1)
     folder = tmp_path / "told"
@@ -204,7 +204,7 @@ def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
     assert lines_of(ranks) == [["True 2"]] * 2
 
 
-def test_which_variable_named_the_job_is_said_where_nobody_comes(cluster, tmp_path):
+def test_a_join_that_times_out_names_the_variable_of_the_job(cluster, tmp_path):
     c = cluster(1)
     hosts = tmp_path / "hosts.json"
     hosts.write_text('["10.0.0.1:5000", "10.0.0.2:5000"]')
@@ -246,7 +246,7 @@ def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, h
 
 
 # Why: a person sees the other rank's message first.
-def test_who_dies_of_an_exception_says_which_at_once(cluster):
+def test_a_rank_that_ends_with_an_exception_reports_it_at_once(cluster):
     c = cluster(2)
     dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
@@ -266,12 +266,12 @@ def test_who_dies_of_an_exception_says_which_at_once(cluster):
     (["nowhere.py"], "no such file: nowhere.py"),
     ([], "expected a script"),
 ])
-def test_what_cannot_be_run_is_said_in_a_line(arguments, words):
+def test_a_program_that_cannot_run_is_reported_in_a_line(arguments, words):
     done = completed([sys.executable, "-m", "mlxcomm", *arguments])
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
-def test_code_is_run_and_v_says_what_is_taken():
+def test_code_is_run_and_v_shows_what_was_hooked():
     done = completed([sys.executable, "-m", "mlxcomm", "-v", "-u", "-c", "import sys; print(sys.argv)", "a"])
     assert done.stdout.strip() == "['-c', 'a']"
     assert "uses mlxcommd for the backends any, jaccl, mpi" in done.stderr

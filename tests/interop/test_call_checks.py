@@ -106,13 +106,13 @@ except mlxcomm.MismatchError as error: print(error, error.rank)
             "from rank 0 1")
 
 
-def test_a_wrong_value_of_the_variable_is_said(cluster, tmp_path):
+def test_a_wrong_value_of_the_variable_is_reported(cluster, tmp_path):
     for process in ranks(cluster(1), tmp_path, "", MLXCOMM_CHECK="yes"):
         assert process.finish() != 0
         assert any('MLXCOMM_CHECK: expected order, values or values:N' in line for line in process.lines)
 
 
-def test_without_checks_the_message_says_how_to_find_it(cluster, tmp_path):
+def test_without_checks_the_message_names_the_remedy(cluster, tmp_path):
     text = ("a = mx.distributed.all_sum(mx.ones(3))\nif r == 0: mx.eval(a)\n"
             "mx.eval(mx.distributed.all_sum(loss))\n")
     for process in ranks(cluster(1), tmp_path, text):

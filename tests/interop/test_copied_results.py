@@ -48,7 +48,7 @@ def test_every_kind_is_copied_and_right(cluster, environment):
         assert copied > 250 if environment else copied == 0
 
 
-def test_memory_of_copies_is_used_again_only_when_nobody_reads_it(cluster):
+def test_memory_of_copies_is_reused_only_after_its_last_reader(cluster):
     assert ranks(cluster(1), REUSED, **COPY) == [["right"]] * 2
 
 
@@ -71,7 +71,7 @@ except mlxcomm.MismatchError:
     assert ranks(c, text, **COPY) == [["goes on"]] * 2
 
 
-def test_status_and_the_log_tell_it(cluster):
+def test_status_and_the_log_report_it(cluster):
     c = cluster(1)
     text = """
 import subprocess, sys, mlx.core as mx, mlxcomm
@@ -87,14 +87,14 @@ mlxcomm.barrier()
     assert len(reported) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in reported[0], lines
 
 
-def test_a_wrong_word_is_told_before_anybody_waits():
+def test_a_wrong_word_is_reported_before_any_wait():
     done = completed([sys.executable, "-c", "import mlxcomm\nmlxcomm.init(rank=0, size=2)"],
                      env={**os.environ, "MLXCOMM_RESULTS": "maybe"})
     assert "ValueError: MLXCOMM_RESULTS: expected share or copy" in done.stderr
 
 
 @pytest.mark.parametrize("environment, said", [({}, "shared"), (COPY, "copied: MLXCOMM_RESULTS=copy")])
-def test_the_self_test_says_what_is_done(cluster, environment, said):
+def test_the_self_test_reports_its_steps(cluster, environment, said):
     c = cluster(1)
     done = completed([sys.executable, "-m", "mlxcomm.check_results"],
                      env={**os.environ, "MLXCOMM_SOCKET": c.socket(0), **environment})
@@ -108,7 +108,7 @@ print(check.judge(lambda reads: said.append(reads) or (reads and "it reads other
 """
 
 
-def test_the_self_test_tells_a_device_that_reads_other_bytes():
+def test_the_self_test_finds_a_device_that_reads_other_bytes():
     """Why: such results are not copied, but wrong, which "copied" would hide."""
     done = completed([sys.executable, "-c", WRONG])
     assert done.stdout == "('wrong: it reads other bytes', 1) [False, True]\n", done.stdout + done.stderr
@@ -127,7 +127,7 @@ def doctor(cluster, ctl=None, folder=None, **environment):
     ("share", "MC409", "results lie in the daemon's memory"),
     ("copy", "MC406", "MLXCOMM_RESULTS=copy is set"),
     ("maybe", "MC408", 'MLXCOMM_RESULTS: expected share or copy, got "maybe"')])
-def test_doctor_says_where_results_lie(cluster, results, code, said):
+def test_doctor_shows_where_results_are(cluster, results, code, said):
     c = cluster(1)
     found, = doctor(c, MLXCOMM_RESULTS=results)
     assert found[0] == code and said in found[2], found
@@ -167,6 +167,6 @@ def test_doctor_asks_the_python_of_the_path_and_takes_no_module_from_where_it_is
     assert found[:2] == ("MC409", f"Python package of {os.path.dirname(sys.executable)}/python3")
 
 
-def test_doctor_says_nothing_where_no_python_has_the_package(cluster, elsewhere, tmp_path):
+def test_doctor_finds_nothing_if_no_python_has_the_package(cluster, elsewhere, tmp_path):
     c = cluster(1)
     assert doctor(c, elsewhere("#!/bin/sh\nexit 1\n"), PATH=str(tmp_path)) == []

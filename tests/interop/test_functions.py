@@ -39,7 +39,7 @@ def test_examples_of_docstrings_do_what_they_show(cluster):
 
 
 # Why: a program that is written for many ranks is tried with one.
-def test_one_rank_alone_needs_no_daemon():
+def test_a_single_rank_needs_no_daemon():
     process = Process([sys.executable, "-c", (
         "import mlx.core as mx, mlxcomm\n"
         "x = mx.arange(4.0)\n"
@@ -82,7 +82,7 @@ def test_groups_split_by_color_and_key_and_nest(cluster):
     assert [line[-1] for line in lines] == ["job/rows"] * 4
 
 
-def test_job_goes_on_with_those_who_are_left(cluster):
+def test_a_job_continues_with_its_survivors(cluster):
     c = cluster(2)
     text = (
         "if rank == 1:\n"
@@ -109,7 +109,7 @@ def test_a_part_ends_with_the_last_user_of_it(cluster):
 
 # Why: with MLX before 0.32.1 a failure has to reach the thread that evaluates on a way of its own, whatever
 # evaluates there.
-def test_each_way_to_evaluate_raises_on_the_thread_that_evaluates(cluster):
+def test_every_form_of_evaluation_raises_on_the_thread_that_evaluates(cluster):
     c = cluster(1)
     text = (
         "import os, threading, numpy as np\n"
@@ -157,7 +157,7 @@ def test_evaluation_raises_the_failure_as_its_class(cluster, call):
     "mlxcomm.barrier(timeout=0.2)",
     "mlxcomm.split(0, timeout=0.2)",
 ])
-def test_deadline_names_who_did_not_come(cluster, deadline):
+def test_a_deadline_names_the_missing_rank(cluster, deadline):
     c = cluster(1)
     text = ("if rank == 0:\n"
             f" try: {deadline}\n"

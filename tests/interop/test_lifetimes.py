@@ -178,7 +178,7 @@ def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
 
 # Why: after DAEMON_STOPPING, as after DAEMON_LOST, the same process can join a new daemon; init()
 # kept returning the failed group.
-def test_init_joins_anew_after_the_daemon_has_stopped(cluster):
+def test_init_joins_again_after_the_daemon_has_stopped(cluster):
     c = cluster(1, top_settings="drain_timeout_ms: 1")
     text = (
         "import mlxcomm, mlx.core as mx\n"

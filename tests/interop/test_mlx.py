@@ -96,7 +96,7 @@ def test_uninstall_restores_the_same_objects():
     assert done.stdout.strip() == "same", done.stderr
 
 
-def test_no_daemon_is_an_error_that_says_what_to_do():
+def test_no_daemon_is_an_error_that_names_the_remedy():
     done = run_python("import mlxcomm\nmlxcomm.init(rank=0, size=2)",
                       MLXCOMM_SOCKET="/nowhere/at/all.sock")
     assert done.returncode != 0

@@ -135,14 +135,14 @@ def test_a_model_in_parts_generates_what_the_whole_does(counted, run, model, alo
 
 
 @pytest.mark.slow
-def test_so_it_does_compiled(counted, run, model, alone):
+def test_a_compiled_model_generates_the_same(counted, run, model, alone):
     generate_and_compare(counted(1), run, model, alone, "tensor", 2, {"MLX_DISABLE_COMPILE": None})
 
 
 # Why: MLX's own MPI backend evaluates differently, and the last step is still under way at the end.
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["tensor", "pipeline"])
-def test_so_it_does_by_the_shim(counted, run, model, alone, how):
+def test_a_model_over_the_mpi_shim_generates_the_same(counted, run, model, alone, how):
     generate_and_compare(counted(1), run, model, alone, how, 2, {"MLXCOMM_INSTALL": ""})
 
 
@@ -159,7 +159,7 @@ def generate_and_compare(c, run, model, alone, how, ranks, environment):
 
 # Why: each rank reads the questions, so launch passes them to all.
 @pytest.mark.parametrize("how, ranks", tiers(("tensor", 2), ("pipeline", 2), ranks_most=4))
-def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
+def test_chat_answers_typed_questions(counted, run, model, alone, how, ranks):
     c = counted(1)
     program = python_m("mlx_lm", "chat", "--model", model, "--max-tokens", LENGTH,
                        *(["--pipeline"] if how == "pipeline" else []))
@@ -172,7 +172,7 @@ def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
 
 # Why: it is no distributed program, and must stay that under launch: each rank works alone.
 @pytest.mark.slow
-def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
+def test_generate_runs_independently_on_each_rank(counted, run, model, alone):
     c = counted(1)
     program = python_m("mlx_lm", "generate", "--model", model, "--prompt", "how are you today?",
                        "--max-tokens", LENGTH, "--verbose", "False")
@@ -231,7 +231,7 @@ def test_server_answers_two_at_once(counted, model, offline, alone, how, ranks):
     for _ in range(2):  # The second time it uses the prompts that it keeps.
         assert server.ask_at_once(["how are you today?", "(3+4)*5"]) == alone["texts"]
     if ranks > 1:
-        look_at_ranks(c, ranks, server.port)
+        check_ranks(c, ranks, server.port)
         counts = c.done()
         by_model = calls_of(ranks, how, 0, LENGTH)  # At least these, in one batch.
         kinds = {"all_reduce"} if how == "tensor" else {"all_reduce", "all_gather", "send", "recv"}
@@ -241,7 +241,7 @@ def test_server_answers_two_at_once(counted, model, offline, alone, how, ranks):
     server.process.finish()
 
 
-def look_at_ranks(c, ranks, port):
+def check_ranks(c, ranks, port):
     """While they serve: rank 0 has the server's port, the others have no internet socket."""
     [job] = c.status()["jobs"]
     assert len(job["ranks"]) == ranks

@@ -62,7 +62,7 @@ def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
 
 @THROWS
 @LAYOUTS
-def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
+def test_a_mismatch_is_raised_on_both_ranks(cluster, nodes):
     c = cluster(nodes)
     ranks = [stock(c, 0, 2, RANK, "sum:5"), stock(c, 1, 2, RANK, "sum:6", node=nodes - 1)]
     for rank in ranks:
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     ({"MLX_RANK": "2"}, "MLX_RANK: expected a rank below the size 2, got 2"),
     ({"MLXCOMM_SOCKET": "/nowhere/at/all.sock"}, "UNAVAILABLE"),
 ])
-def test_what_keeps_a_rank_from_joining_is_said_and_nobody_trains_alone(cluster, variables, expected):
+def test_a_rank_that_cannot_join_is_reported_and_no_rank_trains_by_itself(cluster, variables, expected):
     c = cluster(1)
     refused = stock(c, 0, 2, RANK, "sum:1", **variables)
     assert expected in refused.wait_for("refused")
@@ -145,7 +145,7 @@ def test_what_keeps_a_rank_from_joining_is_said_and_nobody_trains_alone(cluster,
 
 # Why: without a launcher MLX expects its usual answer, a group of one, not an error.
 @pytest.mark.parametrize("backend", ["any", "mpi"])
-def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon(backend):
+def test_a_program_without_a_launcher_is_one_rank_and_needs_no_daemon(backend):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
     environment.update(MLX_MPI_LIBNAME=mlxcomm.mpi_library(), MLXCOMM_SOCKET="/nowhere/at/all.sock")
     done = subprocess.run(
@@ -173,7 +173,7 @@ def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
     ("finalized", "MPI_Comm_rank: expected MPI_Init, and no"),
     ("rank", "MPI_Send: rank 2: expected 0 to 1"),
 ])
-def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expected):
+def test_an_error_ends_a_c_program_with_its_code(cluster, wrong, expected):
     c = cluster(1)
     for process in [in_c(c, r, wrong) for r in (0, 1)]:
         assert process.finish() == -signal.SIGABRT, process.lines

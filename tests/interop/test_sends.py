@@ -52,7 +52,7 @@ def test_all_send_right_and_then_receive(cluster, tmp_path, nodes, size, count, 
 
 
 # Why: MLX writes a sum into the memory of an input that nothing else reads.
-def test_what_is_sent_is_what_was_there(cluster):
+def test_a_send_takes_the_values_of_its_call(cluster):
     c = cluster(1)
     sender = rank(c, 0, 2, "x = mx.distributed.all_sum(mx.ones(4096))\n"
                            "for i in range(20):\n"
@@ -91,7 +91,7 @@ def test_a_rank_waits_beyond_the_bound_and_its_last_sends_arrive_after_its_end(c
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_circle_names_all_who_wait(cluster, nodes):
+def test_a_circle_names_all_waiting_ranks(cluster, nodes):
     c = cluster(nodes)
     text = "mx.eval(mx.distributed.send(mx.ones(262144), right))\n"   # Other nodes store small messages.
     ranks = [rank(c, r, 3, text, r % nodes, MLXCOMM_SEND_BYTES="0") for r in range(3)]

@@ -144,7 +144,7 @@ def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
 
 
 # Why: Python has one flag for several arrivals of a signal, and the next one was taken for one of them.
-def test_a_signal_that_came_twice_while_its_rank_waited_is_heard_again(cluster):
+def test_a_signal_that_came_twice_while_its_rank_waited_is_handled_again(cluster):
     waiting, late = waits(cluster, "print('sum', total.item(), flush=True)\n"
                                    "before = len(times)\nsignal.raise_signal(signal.SIGUSR1)\n"
                                    "print('more', len(times) - before)\n", name="USR1")

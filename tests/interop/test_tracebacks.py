@@ -120,7 +120,7 @@ def test_traceback_ends_at_the_programs_line_below_python_m_mlxcomm(tmp_path):
 @pytest.mark.parametrize("call", ["mlxcomm.barrier()", "mx.eval(mlxcomm.all_reduce(mx.ones(3)))",
                                   "mlxcomm.all_gather_v(mx.ones(3))", "mlxcomm.split(0)"])
 @pytest.mark.parametrize("way", [(), ("-m", "mlxcomm")])
-def test_traceback_of_ctrl_c_is_the_programs_line_alone(cluster, tmp_path, call, way):
+def test_traceback_of_ctrl_c_is_only_the_programs_line(cluster, tmp_path, call, way):
     c = cluster(1)
     program = tmp_path / "program.py"
     program.write_text(HERE + JOIN + call)
@@ -139,7 +139,7 @@ def test_traceback_of_ctrl_c_is_the_programs_line_alone(cluster, tmp_path, call,
 # Why: Ctrl-C reaches all ranks, and one whose operation had failed by another's showed the package's function
 # that makes exceptions, because Python looks for signals there.
 # How: without a line of Python between the signal and the failure.
-def test_ctrl_c_while_an_operation_fails_shows_the_programs_line_alone(cluster, tmp_path):
+def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(cluster, tmp_path):
     c = cluster(1)
     text = HERE + LOSE + (
         "try: mlxcomm.barrier()\n"

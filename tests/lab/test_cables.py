@@ -110,7 +110,7 @@ def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, tmp_path, securit
 
 @pytest.mark.parametrize("wiring, cut", [(pair(), "0-1"), (chain(3), "1-2"), (switch(3), "2-s0")],
                          ids=["pair", "chain", "switch"])
-def test_cable_that_stays_away_is_told_after_the_grace_period(lab, wiring, cut):
+def test_a_cable_that_stays_away_is_rank_lost_after_the_grace_period(lab, wiring, cut):
     """Every rank on either side gets the error, with the lost rank, within the grace period and
     a second."""
     c = lab(wiring, peer_settings=QUICK)
@@ -131,7 +131,7 @@ def test_cable_that_stays_away_is_told_after_the_grace_period(lab, wiring, cut):
 
 @pytest.mark.parametrize("wiring, through", [(ring(3), {"node-2"}), (ring(4), {"node-2", "node-3"})],
                          ids=["ring-3", "ring-4"])
-def test_job_takes_the_other_way_and_comes_back_when_the_cable_does(lab, tmp_path, wiring, through):
+def test_a_job_takes_the_other_route_until_the_cable_is_back(lab, tmp_path, wiring, through):
     c = lab(wiring, peer_settings=PATIENT)
     stop = tmp_path / "stop"
     ranks = c.ranks(range(wiring.nodes), f"loop:8:{4 * MIB}:{stop}")
@@ -167,7 +167,7 @@ def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab, tmp_
 
 
 # How: a cable with room for three packets drops what TCP sends beyond, on the way there and back.
-def test_cable_that_loses_packets_costs_time_alone(lab, tmp_path):
+def test_a_cable_that_loses_packets_only_costs_time(lab, tmp_path):
     c = lab(pair(), peer_settings=PATIENT)
     tight = ["tbf", "rate", "100mbit", "burst", "1600", "limit", "4800"]
     for end in c.wiring.cable("0-1").ends:

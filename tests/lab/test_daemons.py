@@ -13,13 +13,13 @@ from ground.wiring import chain, pair, ring, switch
 MIB = 1 << 20
 
 
-def hears_silence(c, node, of):
+def is_given_up(c, node, of):
     link = c.link(node, of)
     return link is not None and link["state"] != "up"
 
 
 @pytest.mark.parametrize("wiring", [pair(), ring(3), switch(3)], ids=lambda wiring: wiring.description)
-def test_killed_daemon_is_told_to_its_ranks_and_to_the_others(lab, wiring):
+def test_a_killed_daemon_fails_its_ranks_and_the_others(lab, wiring):
     c = lab(wiring, peer_settings=QUICK)
     ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
     until_looping(ranks)
@@ -46,7 +46,7 @@ def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, tmp_pat
     neighbour = min(wiring.neighbours(stopped))
     for _ in range(3):
         c.stop(stopped)
-        wait_until(lambda: hears_silence(c, neighbour, stopped), "its neighbour hears nothing")
+        wait_until(lambda: is_given_up(c, neighbour, stopped), "its neighbour hears nothing")
         c.resume(stopped)
         c.wait_linked()
     stop.touch()

@@ -46,7 +46,7 @@ SHAPES = [(pair(), "pair"), (pair(cables=2), "pair"), (ring(3), "ring"), (ring(4
 
 
 @pytest.mark.parametrize("wiring, shape", SHAPES, ids=[s[0].description for s in SHAPES])
-def test_nodes_find_each_other_and_say_alike_what_their_cables_form(found, wiring, shape):
+def test_nodes_find_each_other_and_agree_on_their_shape(found, wiring, shape):
     c = found(wiring)
     seen = [c.status(node) for node in range(wiring.nodes)]
     assert {status["shape"] for status in seen} == {shape}
@@ -100,7 +100,7 @@ def test_ring_order_is_kept_when_a_node_restarts(found):
     assert [ring_names(c, node) for node in range(4)] == [before] * 4
 
 
-def test_node_that_was_away_for_long_is_found_when_its_cable_is_back(found):
+def test_a_node_that_was_away_is_found_when_its_cable_is_back(found):
     """Its interface was down, so all its sockets there are gone."""
     c = found(pair(), peer_settings=f"{ALERT} grace_period_ms: 300")
     c.cut("0-1")
@@ -133,7 +133,7 @@ def test_only_allowed_interfaces_are_used(lab):
     assert "not among" in why
 
 
-def test_foreign_cluster_on_the_same_switch_is_left_alone(found):
+def test_a_foreign_cluster_on_the_same_switch_is_ignored(found):
     c = found(switch(4), keys=[0, 0, 1, 1])
     for node in range(4):
         wait_until(lambda: count(c, node, "foreign") > 5, "the others are heard")
@@ -152,7 +152,7 @@ def test_foreign_cluster_on_the_same_switch_is_left_alone(found):
 @pytest.mark.parametrize("what, counted", [
     ("garbage", "unread"), ("foreign", "foreign"), ("forged", "over_limit"), ("replay", "replayed"),
     ("mixed", "replayed")])
-def test_flood_of_hellos_costs_little_and_hurts_nobody(found, tmp_path, what, counted):
+def test_a_flood_of_hellos_costs_little_and_disturbs_no_job(found, tmp_path, what, counted):
     """Why: anybody on a switch can send. How: the host of node-3 does so, as fast as it can, until the end.
     The others' job goes on, with little more memory. A new node is found by its first hellos (it says six in
     1.5 s); without a share of what is read for it, it would need hundreds."""

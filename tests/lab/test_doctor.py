@@ -28,7 +28,7 @@ def test_doctor_finds_a_cable_that_leads_back(lab):
     assert "this node itself" in found[0][2], found
 
 
-def test_a_cable_cut_in_a_chain_is_told_once(lab):
+def test_a_cable_cut_in_a_chain_is_reported_once(lab):
     """Why: each pair of nodes whose circuit used it would report it."""
     c = lab(chain(4), peer_settings=PATIENT, discovery=True)
     c.cut("1-2")

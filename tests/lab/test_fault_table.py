@@ -106,7 +106,7 @@ def an_interface_of_a_ring_is_switched_off(c, doctor):
 
 
 @row(ring(3), peer_settings=PATIENT, discovery=True)
-def an_interface_is_switched_off_and_doctor_mends_it_itself(c, doctor):
+def an_interface_is_switched_off_and_doctor_fixes_it(c, doctor):
     c.cut("0-1", at=0)
     reported = yield {node: {"MC202"} for node in range(3)}
     assert only(reported[0], "MC202")["safe"]
@@ -126,7 +126,7 @@ def the_last_interface_is_switched_off(c, doctor):
 
 
 @row(pair(), peer_settings=QUICK, discovery=True)
-def the_last_interface_that_neighbours_are_found_on_is_switched_off(c, doctor):
+def the_last_interface_of_discovery_is_switched_off(c, doctor):
     c.cut("0-1", at=0)
     reported = yield {0: {"MC202", "MC502"}, 1: {"MC212", "MC501", "MC502"}}
     doctor.run_command(0, only(reported[0], "MC202"))
@@ -168,10 +168,10 @@ def a_node_that_is_dialed_has_another_key(c, doctor):
 
 
 @row(ring(3), peer_settings=QUICK, discovery=True)
-def a_node_that_is_heard_has_another_key(c, doctor):
+def a_discovered_node_has_another_key(c, doctor):
     change_key(c, 2)
     for node in (0, 1):
-        wait_until(lambda node=node: hears_only_foreign_hellos(c, node, "to-2"), "its hellos are foreign")
+        wait_until(lambda node=node: receives_only_foreign_hellos(c, node, "to-2"), "its hellos are foreign")
     # Of two nodes that found each other, that with the smaller id dials: it knows for certain, and the other
     # one counts strangers.
     either = [{"MC209"}, {"MC502"}, {"MC209", "MC502"}, {"MC502", "MC509"}, {"MC209", "MC502", "MC509"}]
@@ -185,7 +185,7 @@ def a_node_that_is_heard_has_another_key(c, doctor):
     return OF_JUST_NOW
 
 
-def hears_only_foreign_hellos(c, node, interface):
+def receives_only_foreign_hellos(c, node, interface):
     reported = c.own_part(node)["discovery"]
     lost = [one["state"] == "lost" for one in reported["neighbours"] if one["local_interface"] == interface]
     return lost and all(lost) and any("foreign_ms_ago" in one for one in reported["interfaces"]
@@ -196,7 +196,7 @@ def hears_only_foreign_hellos(c, node, interface):
 def a_node_has_no_key(c, doctor):
     """Why: status said that all is well."""
     with_key = c.write_config
-    c.write_config = lambda node: node_alone(c, node)
+    c.write_config = lambda node: config_without_key(c, node)
     c.restart(1)
     reported = yield {0: {"MC501", "MC502"}, 1: {"MC104"}}
     assert "which is alone: it has no key" in doctor.ctl(1, "status")[1]
@@ -208,7 +208,7 @@ def a_node_has_no_key(c, doctor):
     c.restart(1)
 
 
-def node_alone(c, node):
+def config_without_key(c, node):
     path = c.folder / "alone.textproto"
     path.write_text(f'cluster: "lab" node_name: "node-{node}" state_directory: "{c.folder}/{node}"\n'
                     f'socket_path: "{c.socket(node)}"\n')
@@ -282,7 +282,7 @@ def the_ends_of_a_cable_have_different_mtus(c, doctor):
 
 
 @row(switch(2), peer_settings=QUICK, readme="an MTU becomes too small")
-def an_mtu_on_the_last_way_becomes_too_small(c, doctor):
+def an_mtu_on_the_last_route_becomes_too_small(c, doctor):
     in_packets(c)
     ranks = c.ranks([0, 1], "loop:8:1000000:never")
     until_looping(ranks)
@@ -385,8 +385,8 @@ def the_disk_of_a_log_is_full(c, doctor):
     yield {}
 
 
-@row(pair(), peer_settings=PATIENT, readme="a cable or port corrupts data")
-def bytes_change_on_the_way(c, doctor):
+@row(pair(), peer_settings=PATIENT, readme="a cable or a port changes bytes")
+def a_cable_changes_bytes(c, doctor):
     """How: a process that writes into a buffer while an operation uses it looks the same."""
     def is_found():
         codes = [rank.finish() for rank in c.ranks([0, 1], "scribble:16777216:8")]
@@ -401,7 +401,7 @@ def bytes_change_on_the_way(c, doctor):
 
 
 @row(switch(2, switches=2), peer_settings=PATIENT, readme="an MTU becomes too small")
-def an_mtu_becomes_too_small_where_there_are_other_ways(c, doctor):
+def an_mtu_becomes_too_small_beside_other_routes(c, doctor):
     in_packets(c)
     stop = c.folder / "stop"
     ranks = c.ranks([0, 1], f"loop:100000:1000000:{stop}")
@@ -457,7 +457,7 @@ def a_restart_is_refused_and_taken_back(c, doctor):
 
 
 @pytest.mark.parametrize("wiring, settings, steps", ROWS)
-def test_doctor_finds_it_and_its_remedy_mends_it(lab, wiring, settings, steps):
+def test_doctor_finds_the_fault_and_its_remedy_fixes_it(lab, wiring, settings, steps):
     c = lab(wiring, top_settings="drain_timeout_ms: 600000", **settings)
     doctor = Doctor(c)
     doctor.everywhere({})
@@ -485,7 +485,7 @@ def test_a_light_job_shows_no_slow_link(lab):
         doctor.says(node, set())
 
 
-def test_a_private_daemon_is_no_fault(lab):
+def test_a_private_daemon_is_not_a_fault(lab):
     """Why: doctor wanted neighbours for it (MC104), and nobody is to have any."""
     c = lab(pair())
     doctor = Doctor(c)

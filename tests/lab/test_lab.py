@@ -41,7 +41,7 @@ def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, number):
+def test_nothing_is_left_when_the_process_that_made_a_lab_is_killed(lab, tmp_path, number):
     """Why: a killed run cannot clean up itself; the kernel must do it."""
     lab(pair()).end()  # Says that it is skipped, where it is.
     before = interfaces()
@@ -64,7 +64,7 @@ def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, numbe
     assert interfaces() == before
 
 
-def test_what_is_stopped_does_not_hold_up_the_end(lab):
+def test_a_stopped_process_does_not_block_the_teardown(lab):
     """Why: a failed test leaves processes stopped; a lab that waits for them for ever would turn
     that failure into a hang of all tests."""
     c = lab(pair())
@@ -75,7 +75,7 @@ def test_what_is_stopped_does_not_hold_up_the_end(lab):
     assert stopped.child.returncode == -signal.SIGKILL
 
 
-def test_skipped_and_said_where_namespaces_are_not_allowed(lab, tmp_path):
+def test_tests_are_skipped_with_a_reason_if_namespaces_are_not_allowed(lab, tmp_path):
     """How: one of the tests above, where the limit of network namespaces is zero."""
     lab(pair()).end()  # Says that it is skipped, where it is.
     limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"

@@ -37,12 +37,12 @@ def wait_named(c, cables):
                    f"node-{node} names {cables!r}")
 
 
-def gone_in_vain(c):
+def rails_without_a_large_frame(c):
     """Returns how many connections ended without passing a large frame."""
     return sum("a rail ended without passing a large frame" in line for line in c.log(0))
 
 
-def ways_replaced(c):
+def routes_replaced(c):
     return sum("a better route was found" in line for line in c.log(0))
 
 
@@ -54,12 +54,12 @@ def test_a_job_goes_round_a_cable_that_carries_small_packets_only(lab, tmp_path)
     stop = tmp_path / "stop"
     ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
     until_looping(ranks)
-    replaced = ways_replaced(c)
+    replaced = routes_replaced(c)
     set_mtu(c, 1000)
     wait_named(c, "lan-0 - lan-0")
-    seen = gone_in_vain(c)
-    wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
-    assert ways_replaced(c) == replaced
+    seen = rails_without_a_large_frame(c)
+    wait_until(lambda: rails_without_a_large_frame(c) >= seen + 4, "the cable is dialed again and again")
+    assert routes_replaced(c) == replaced
     assert "through node-2" in c.link(0, 1)["detail"]
     found = json.loads(report(c, 0, "doctor", "--json"))["findings"]
     assert "lan-0 - lan-0" in next(one for one in found if one["code"] == "MC515")["found"], found
@@ -80,8 +80,8 @@ def test_a_job_goes_on_over_the_cable_that_carries_large_packets(lab, tmp_path):
     until_looping(ranks)
     set_mtu(c, 1000)
     wait_named(c, "lan-0 - lan-0")
-    seen = gone_in_vain(c)
-    wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
+    seen = rails_without_a_large_frame(c)
+    wait_until(lambda: rails_without_a_large_frame(c) >= seen + 4, "the cable is dialed again and again")
     assert "small frames pass, large ones do not on lan-0 - lan-0" in report(c, 0, "status")
     set_mtu(c, 1500)
     wait_named(c, "")

@@ -30,7 +30,7 @@ def test_operations_that_pass_through_it_go_on(lab, tmp_path):
     all_fine(ranks)
 
 
-def test_a_node_that_nobody_uses_is_upgraded_beside_a_job_of_others(lab, tmp_path):
+def test_an_idle_node_is_upgraded_beside_a_job_of_others(lab, tmp_path):
     c = lab(pair())
     stop = tmp_path / "stop"
     ranks = [c.rank(rank, 2, 0, f"loop:8:{MIB}:{stop}") for rank in range(2)]

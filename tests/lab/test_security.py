@@ -10,12 +10,12 @@ def kinds(c):
     return {rail["security"] for node in (0, 1) for rail in c.rails(node, 1 - node)}
 
 
-def test_between_machines_rails_are_encrypted_unless_somebody_says_otherwise(lab):
+def test_rails_between_machines_are_encrypted_by_default(lab):
     """Why: to a daemon a switch and an Ethernet cable look alike."""
     assert kinds(lab(switch(2), peer_settings="reconnect_delay_max_ms: 200 security: AUTO")) == {"tls"}
 
 
-def test_one_end_alone_can_ask_for_it_on_one_interface(lab):
+def test_either_end_can_require_encryption_on_one_interface(lab):
     c = lab(switch(2), peer_settings="reconnect_delay_max_ms: 200 security: PLAIN")
     assert kinds(c) == {"plain"}
     interface = c.rails(1, 0)[0]["local_interface"]

@@ -59,7 +59,7 @@ def test_mlxs_own_ring_goes_over_the_cables_that_were_exported(lab, wiring):
 
 # Why: cables that daemons find by themselves have link-local addresses, which MLX's ring does not
 # accept.
-def test_cables_that_were_found_have_their_interfaces_addresses_or_it_is_said(lab):
+def test_found_cables_have_addresses_or_it_is_reported(lab):
     c = lab(chain(2), discovery=True)
     command = [find_program("mlxcommctl"), "hosts", "export"]
 
@@ -88,7 +88,7 @@ def doctor(hosts, *words):
             for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")}
 
 
-def test_doctor_tells_what_keeps_launch_from_a_host(lab):
+def test_doctor_finds_why_launch_cannot_use_a_host(lab):
     hosts = SshHosts(lab(switch(3)))
     command = ["--ssh-command"]
     # One host's key is not known here.

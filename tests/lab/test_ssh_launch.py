@@ -53,7 +53,7 @@ def test_bench_measures_the_cables_in_one_command(hosts):
     assert "2 ranks on node-0, " in done.stdout and "mlxcommctl bench --nodes all" in done.stdout
 
 
-def test_node_that_is_not_there_is_told(hosts):
+def test_a_missing_node_is_reported(hosts):
     done = hosts.run("--nodes", "node-0,node-7", *sh("true"))
     assert done.returncode == 2 and "cluster lab has no node node-7" in done.stderr
 
@@ -123,7 +123,7 @@ def test_ranks_end_when_launch_is_killed(hosts):
     all_gone(hosts, pids)
 
 
-def test_connection_that_dies_is_told_and_ends_all(hosts):
+def test_a_broken_connection_is_reported_and_ends_all_ranks(hosts):
     process, pids = waiting_ranks(hosts)
     found = hosts.cluster.namespaces.call(["pgrep", "-f", "ssh -F .* node-2 exec"]).split()
     hosts.cluster.namespaces.call(["kill", "-9", found[0]])
@@ -137,7 +137,7 @@ def test_connection_that_dies_is_told_and_ends_all(hosts):
     ("node-9", "Could not resolve hostname node-9"),
     ("10.0.0.250", "10.0.0.250"),
 ])
-def test_host_that_cannot_be_reached_costs_nobody_anything(hosts, other, said):
+def test_an_unreachable_host_does_not_disturb_the_others(hosts, other, said):
     done = hosts.run("--hosts", f"node-1,{other}", *sh(f"touch {hosts.folder}/started"))
     assert done.returncode == 1
     assert f"[{other}] ssh: " in done.stderr and said in done.stderr, done.stderr
@@ -176,7 +176,7 @@ def test_python_is_that_of_the_environment_with_mlxcomm(hosts):
 
 
 @pytest.mark.parametrize("stdin, counts", [("all", ["3000000", "3000000"]), ("0", ["3000000", "0"])])
-def test_ranks_on_other_hosts_read_what_is_piped_in(hosts, stdin, counts):
+def test_ranks_on_other_hosts_read_launchs_input(hosts, stdin, counts):
     text = "x" * 3_000_000
     done = hosts.run("--hosts", "node-1,node-2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input=text)
     assert sorted(line.split() for line in done.stdout.splitlines()) == [

@@ -97,7 +97,7 @@ def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
 
 @pytest.mark.parametrize("what, count", [("frames", 5), ("cutoff", 5), ("toolong", 5), ("beyond", 5),
                                          ("headers", 100), ("messages", 3000)])
-def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what, count):
+def test_a_neighbour_that_breaks_the_protocol_loses_only_its_own_link(watch, what, count):
     """It holds the key, so it is accepted; then its messages are checked like a stranger's."""
     stranger = watch.stranger(what, count)
     assert stranger.finish() == 0, stranger.lines

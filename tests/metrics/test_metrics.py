@@ -87,7 +87,7 @@ def test_names_are_as_prometheus_wants_them(measured):
 
 
 # Why: Prometheus asks for OpenMetrics first, and accepts the text format as well.
-def test_whoever_would_rather_have_openmetrics_gets_the_text_format(measured):
+def test_a_client_that_prefers_openmetrics_gets_the_text_format(measured):
     _, port, text = measured
     reported, headers = scrape(port, accept="application/openmetrics-text;version=1.0.0,*/*;q=0.1")
     assert headers["Content-Type"].startswith("text/plain")
@@ -116,7 +116,7 @@ GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
     (b"", 500), (GET, 500), (GET + b"x: y\r\n" * 20_000, 20), ((GET + b"\r\n") * 500, 20),
     (b"\x16\x03\x01\0", 20), (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 1_000_000), 20)],
     ids=["silent", "slow", "endless", "unread", "garbage", "long"])
-def test_who_abuses_the_port_holds_nobody_up_and_leaves_nothing(measured, said, count):
+def test_abusive_connections_block_no_scrape_and_leak_nothing(measured, said, count):
     c, port, _ = measured
     stop = c.folder / "stop"
     job = ranks_on(c, (0, 1), f"loop:8:100000:{stop}")
@@ -142,7 +142,7 @@ def start(tmp_path, metrics):
     return completed([find_program("mlxcommd"), "--config", config])
 
 
-def test_only_loopback_is_listened_on_unless_told(tmp_path):
+def test_other_addresses_than_loopback_need_a_setting(tmp_path):
     for address in ("0.0.0.0:9477", "[::]:9477", "192.0.2.1:9477"):
         done = start(tmp_path, f'listen: "{address}"')
         assert done.returncode == 2
@@ -151,7 +151,7 @@ def test_only_loopback_is_listened_on_unless_told(tmp_path):
     assert "no host name" in start(tmp_path, 'listen: "localhost:9477"').stderr
 
 
-def test_a_port_that_is_taken_is_said(tmp_path):
+def test_a_port_in_use_is_reported(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -81,7 +81,7 @@ def test_what_operations_had_needed_goes_back_when_no_job_is_left(cluster):
 
 
 @pytest.mark.parametrize("nodes, ranks", [(1, 3), (3, 3), (2, 4)])
-def test_those_who_are_left_go_on_in_a_group_of_their_own(cluster, nodes, ranks):
+def test_survivors_continue_in_a_group_of_their_own(cluster, nodes, ranks):
     processes = start(cluster(nodes), "shrink", nodes, ranks)
     codes = [process.finish() for process in processes]
     assert codes[:-1] == [0] * (ranks - 1), [process.lines for process in processes]
@@ -92,7 +92,7 @@ def test_those_who_are_left_go_on_in_a_group_of_their_own(cluster, nodes, ranks)
 
 
 @pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2), (3, 3)])
-def test_a_cancel_is_told_to_all_with_the_name_of_who_gave_up(cluster, nodes, ranks):
+def test_a_cancel_names_the_cancelling_rank_on_all_ranks(cluster, nodes, ranks):
     for process in run(cluster(nodes), "cancel", nodes, ranks):
         reported = " ".join(process.lines)
         assert "rank 0 (node-0, pid" in reported and "given_up" in reported, reported

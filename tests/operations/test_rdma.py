@@ -138,13 +138,13 @@ def test_queue_pairs_that_fail_under_operations_are_not_noticed(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
     done = threading.Event()
 
-    def break_and_mend():
+    def break_and_fix():
         while not done.wait(0.7):
             verbs.want("break rdma_en1\n")
             done.wait(0.05)
             verbs.want("")
 
-    breaker = threading.Thread(target=break_and_mend)
+    breaker = threading.Thread(target=break_and_fix)
     breaker.start()
     try:
         run(c, "every", 2, 4)

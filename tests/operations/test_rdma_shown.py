@@ -45,7 +45,7 @@ def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
     assert "rdma_en1 active, 1 of 10 queue pairs" in found["MC321"]["found"]
 
 
-def test_a_cable_tells_its_rails(cluster, verbs):
+def test_a_cable_shows_its_rails(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
     cable, = json.loads(c.ctl("topology", "--json"))["cables"]
     assert [(rail["transport"], rail["state"]) for rail in cable["rails"]] == [("tcp", "up"), ("rdma", "up")]
@@ -53,7 +53,7 @@ def test_a_cable_tells_its_rails(cluster, verbs):
     assert ", RDMA" in c.ctl("topology", "--dot")
 
 
-def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
+def test_bench_reports_the_rails_that_carried_the_bytes(cluster, verbs):
     """Why: users with cables for RDMA want to know whether it is used, and how much faster it
     is."""
     c = start(cluster, verbs, 2, "APPLE")
@@ -69,7 +69,7 @@ def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
         assert link["fraction_of_best"] <= 1.001
 
 
-def test_nothing_is_said_of_rdma_where_it_is_off(cluster):
+def test_rdma_is_not_reported_if_it_is_off(cluster):
     c = cluster(2)
     assert "rdma" not in c.ctl("status", "-v").lower() and "rdma" not in c.ctl("topology").lower()
     text = c.ctl("doctor", codes=(0, 1, 4))
@@ -90,7 +90,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("code, control, found", CASES, ids=[f"{case[0]} {case[2]}" for case in CASES])
-def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, control, found):
+def test_doctor_and_status_report_why_there_is_no_rail(cluster, verbs, code, control, found):
     verbs.write(control)
     c = cluster(2, top_settings=settings(verbs))
     finding = await_finding(c, code)
@@ -111,20 +111,20 @@ def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
     assert "127.0.0.77" in c.ctl("status", "-v")
 
 
-def test_a_driver_that_hangs_is_told(cluster, verbs):
+def test_a_driver_that_hangs_is_reported(cluster, verbs):
     verbs.want("hang ibv_open_device\n")
     c = cluster(2, top_settings=settings(verbs))
     assert "does not answer" in await_finding(c, "MC314")["found"]
     verbs.want("")
 
 
-def test_a_library_that_is_not_there_is_told(cluster, tmp_path):
+def test_a_missing_library_is_reported(cluster, tmp_path):
     c = cluster(2, top_settings=f'rdma {{ enabled: true library: "{tmp_path}/none.so" }}')
     finding = await_finding(c, "MC310")
     assert "none.so" in finding["found"] and "enabled: false" in finding["remedy"]
 
 
-def test_a_neighbour_without_rdma_is_told(cluster, verbs):
+def test_a_neighbour_without_rdma_is_reported(cluster, verbs):
     c = cluster(2, start=False, top_settings=settings(verbs))
     c.start_daemon(0)
     c.settings = ("", "", "")
@@ -134,7 +134,7 @@ def test_a_neighbour_without_rdma_is_told(cluster, verbs):
     assert "RDMA is off" in finding["found"] and "configuration of node-1" in finding["remedy"]
 
 
-def test_encryption_is_told(cluster, verbs):
+def test_encryption_is_shown(cluster, verbs):
     c = cluster(2, top_settings=settings(verbs), peer_settings="security: TLS")
     assert "security: PLAIN" in await_finding(c, "MC320")["remedy"]
 
@@ -153,7 +153,7 @@ def report(cluster, folder):
     return text
 
 
-def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
+def test_a_report_checks_what_is_assumed_about_devices(cluster, fake_verbs, tmp_path):
     """Why: users of such Macs can see in it which assumptions about them hold. The trials break
     the rules of Apple's devices, and the fake says so: that is no fault here."""
     c = start(cluster, fake_verbs, 2, "APPLE")

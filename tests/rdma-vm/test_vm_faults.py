@@ -52,7 +52,7 @@ def test_a_device_that_is_deleted_in_mid_operation_is_not_noticed(soft_roce, tmp
 
 
 @pytest.mark.parametrize("limits", chosen(LIMITS, often=1))
-def test_ranks_hear_that_a_daemon_was_killed(soft_roce, tmp_path, limits):
+def test_ranks_get_an_error_when_a_daemon_is_killed(soft_roce, tmp_path, limits):
     """And with the daemon that is started in its place there is a rail again."""
     c = soft_roce(limits, peer_settings=QUICK)
     ranks = looping(c, tmp_path / "stop")

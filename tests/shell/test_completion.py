@@ -128,7 +128,7 @@ def expected(path):
 
 @pytest.mark.parametrize("shell, offers", [("bash", bash_offers), ("fish", fish_offers)])
 @pytest.mark.parametrize("path", COMMANDS)
-def test_all_that_a_verb_takes_is_offered_and_nothing_else(shell, offers, path, tmp_path):
+def test_completion_offers_exactly_what_a_verb_takes(shell, offers, path, tmp_path):
     needs(shell)
     below, options = expected(path)
     line = f"mlxcommctl {path} ".replace("  ", " ")
@@ -140,7 +140,7 @@ def test_all_that_a_verb_takes_is_offered_and_nothing_else(shell, offers, path, 
 
 
 @pytest.mark.parametrize("shell, offers", [("bash", bash_offers), ("fish", fish_offers)])
-def test_values_are_offered_and_words_of_options_are_no_verbs(shell, offers, tmp_path):
+def test_values_are_completed_and_arguments_of_options_are_not_verbs(shell, offers, tmp_path):
     needs(shell)
     assert offers("mlxcommctl bench --op all_", tmp_path) == {"all_gather", "all_reduce", "all_to_all"}
     assert offers("mlxcommctl completion ", tmp_path) >= {"bash", "zsh", "fish"}

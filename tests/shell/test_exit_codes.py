@@ -32,7 +32,7 @@ def test_wrong_usage_is_2():
         assert done.returncode == 2, (verb, done.stdout)
 
 
-def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
+def test_wrong_usage_names_the_mistake_and_the_help():
     expected = {"cluster": ("a verb of mlxcommctl cluster is required", "mlxcommctl cluster --help"),
                 "nonsense": ('mlxcommctl has no verb "nonsense"', "mlxcommctl --help"),
                 "topologie": ('mlxcommctl has no verb "topologie"; did you mean "topology"?',

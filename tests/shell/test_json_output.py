@@ -48,7 +48,7 @@ def test_every_schema_is_one(verb):
 
 
 @pytest.mark.parametrize("verb", WITH_JSON)
-def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
+def test_output_matches_its_schema(cluster, verb, tmp_path):
     c = cluster(2)
     # Operations for the record, and a job to be shown.
     mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
@@ -68,7 +68,7 @@ def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
 
 
 # Why: a schema that allows everything would pass the test above.
-def test_a_schema_refuses_what_is_not_so(cluster):
+def test_a_schema_refuses_wrong_output(cluster):
     c = cluster(1)
     schema = schema_of("status")
     status = c.status()
@@ -80,13 +80,13 @@ def test_a_schema_refuses_what_is_not_so(cluster):
             jsonschema.validate(wrong, schema)
 
 
-def test_a_schema_says_what_fields_mean():
+def test_a_schema_describes_its_fields():
     node = schema_of("status")["$defs"]["NodeStatus"]
     assert node["properties"]["links"]["description"] == "As this node sees them."
     assert node["properties"]["pid"] == {"type": "string", "pattern": "^[0-9]+$"}
 
 
-def test_a_verb_without_schema_is_told_those_that_have_one():
+def test_schema_of_a_verb_without_one_lists_those_that_exist():
     done = mlxcommctl("schema", "nothing")
     assert done.returncode == 2 and "status" in done.stderr.splitlines()
     listed = json.loads(mlxcommctl("schema", "--json").stdout)["verbs"]
@@ -97,7 +97,7 @@ def test_a_verb_without_schema_is_told_those_that_have_one():
 # Why: a program that reads standard output alone got nothing from a verb that failed.
 @pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export",
                                   "bench"])
-def test_a_verb_that_fails_says_so_in_json_too(verb, tmp_path):
+def test_a_verb_that_fails_reports_it_in_json(verb, tmp_path):
     socket = str(tmp_path / "nobody.sock")
     arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks is for --json alone.
     done = mlxcommctl(*verb.split(), *arguments, "--json", "--socket", socket)

@@ -37,10 +37,10 @@ def build_bash():
     """bash 3.2 in build/; a tarball beside it replaces the download."""
     with open(ROOT / "build" / "bash.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # One worker builds it, the others wait.
-        return build_bash_alone()
+        return build_only_bash()
 
 
-def build_bash_alone():
+def build_only_bash():
     folder = ROOT / "build" / "bash-3.2.57"
     program = folder / "bash"
     if program.exists():
@@ -268,7 +268,7 @@ mlxcommctl service install
 """)
 
 
-def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
+def test_a_missing_library_leaves_the_installation_unchanged(mac):
     program = build(mac)
     mac.run(program)
     mac.has_ended()
@@ -294,7 +294,7 @@ def test_an_otool_that_fails_is_not_one_that_names_no_libraries(mac):
     assert not list((mac.disk / "usr/local").rglob("*.dylib"))
 
 
-def test_a_service_that_is_loaded_and_does_not_run_is_not_said_to_run(mac):
+def test_a_service_that_is_loaded_but_not_running_is_reported(mac):
     """Why: launchd knows it as well, and starts it again every ten seconds."""
     said = mac.run(f"""
 {build(mac)}
@@ -310,7 +310,7 @@ mlxcommctl service status
     assert "installed, not enabled, running (launchd)" in said
 
 
-def test_the_userland_refuses_what_is_gnus_alone(mac):
+def test_the_userland_refuses_gnu_extensions(mac):
     """Why: a stand-in that accepts everything finds nothing."""
     for line in ("sed -i s/a/b/ x", "cp -u a b", "sed 's/a\\+/b/' x", "install -D a b", "mv -T a b",
                  "grep --quiet a x", "realpath .", "nproc", "timeout 1 true"):

@@ -26,7 +26,7 @@ def verbs():
     return [path for path in found if path and not any(other.startswith(path + " ") for other in found)]
 
 
-def test_help_can_be_asked_for_in_each_way():
+def test_every_form_of_help_works():
     top = ctl("--help")
     assert top.returncode == 0 and top.stdout.startswith("mlxcommctl: inspect and control mlxcommd\n")
     assert ctl().stdout == ctl("help").stdout == ctl("-h").stdout == top.stdout
@@ -37,7 +37,7 @@ def test_help_can_be_asked_for_in_each_way():
     assert ctl("help", "cluster", "key", "show").stdout == ctl("cluster", "key", "show", "--help").stdout
 
 
-def test_the_version_can_be_asked_for_in_each_way():
+def test_every_form_of_version_works():
     version = ctl("--version")
     assert version.returncode == 0 and re.fullmatch(r"\d+\.\d+\.\d+\S*\n", version.stdout)
     for word in ("version", "-V", "-v"):

@@ -128,7 +128,7 @@ def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
         assert "innerHTML" not in answer.text
 
 
-def test_without_the_token_nothing_is_told(cluster, web):
+def test_requests_without_the_token_are_refused(cluster, web):
     w = web(cluster(1).socket(0))
     wrong = "0" * len(w.token)
     for path in ("", "feed", "page.js", "nothing", "/", "/feed"):
@@ -192,7 +192,7 @@ def test_a_change_reaches_the_feed(cluster, web):
             del wanted[name]
 
 
-def test_a_daemon_that_goes_is_told_and_waited_for(cluster, web):
+def test_a_daemon_that_ends_is_reported_and_waited_for(cluster, web):
     c = cluster(1)
     feed = web(c.socket(0)).feed()
     first = feed.until("status")["nodes"][0]["pid"]
@@ -206,7 +206,7 @@ def test_a_daemon_that_goes_is_told_and_waited_for(cluster, web):
 
 
 # Why: a page that is opened now, of a daemon that went before, has to say how old it is.
-def test_what_is_old_comes_with_the_time_of_the_last_look(cluster, web):
+def test_stale_data_has_the_time_of_the_last_poll(cluster, web):
     c = cluster(1)
     w = web(c.socket(0))
     began = time.time_ns()
@@ -246,7 +246,7 @@ def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
 
 
 # Why: it was silent, and asked for all there is three times a second.
-def test_refused_events_are_told_and_make_no_looks(cluster, web):
+def test_refused_events_are_reported_and_cause_no_polls(cluster, web):
     c = cluster(2)
     wait_until(lambda: mlxcommctl("events", "--socket", c.socket(0)).stdout.strip(), "there is an event")
     command = [find_program("mlxcommctl"), "events", "--follow", "--last", "1", "--socket", c.socket(0)]
@@ -356,7 +356,7 @@ def test_ranges_are_not_served(cluster, web):
         assert answer.status == status and answer.text == w.ask("page.js", headers).text
 
 
-def test_what_is_no_request_is_refused(cluster, web):
+def test_malformed_requests_are_refused(cluster, web):
     w = web(cluster(1).socket(0))
     for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", head_of(w, "no colon") + b"\r\n",
                     head_of(w, "Host: evil.example") + b"\r\n"):
@@ -383,7 +383,7 @@ def test_head_has_no_body(cluster, web):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
-def test_connections_wait_while_there_are_no_descriptors(cluster, web):
+def test_connections_wait_for_free_descriptors(cluster, web):
     w = web(cluster(1).socket(0))
     w.ask("", w.cookie)
     limits = resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE)
@@ -459,7 +459,7 @@ def test_it_ends_with_a_reason_when_its_port_is_taken_meanwhile(cluster, web):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_when_it_is_stopped_though_somebody_looks(cluster, web, number):
+def test_a_signal_ends_it_while_a_page_is_open(cluster, web, number):
     w = web(cluster(1).socket(0))
     w.feed().until("status")
     w.process.signal(number)
@@ -474,7 +474,7 @@ def test_a_port_that_is_taken_is_named(cluster, web):
     assert f"cannot listen on 127.0.0.1, port {w.port}: Address already in use" in done.stderr
 
 
-def test_an_address_that_cannot_be_had_is_named_with_the_reason(tmp_path):
+def test_an_unavailable_address_is_named_with_the_reason(tmp_path):
     for address, why in (("192.0.2.1", os.strerror(errno.EADDRNOTAVAIL)), ("no.such.invalid", "")):
         done = mlxcommctl("web", "--bind", address, "--socket", str(tmp_path / "none"), "--for", "1ms")
         assert done.returncode == 1 and f"cannot listen on {address}, any port: {why}" in done.stderr, done
@@ -502,7 +502,7 @@ def test_it_listens_at_the_address_that_is_asked_for_and_no_other(cluster, web):
 
 
 # Why: ssh -L without a terminal, when its connection goes, leaves the program behind.
-def test_it_ends_when_nobody_is_at_either_end_of_its_pipes(cluster):
+def test_it_ends_when_both_its_pipes_are_closed(cluster):
     child = subprocess.Popen([find_program("mlxcommctl"), "web", "--json", "--socket", cluster(1).socket(0)],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with child:
@@ -523,7 +523,7 @@ def test_others_are_let_in_only_if_it_is_asked_for(cluster):
     assert done.returncode == 0 and "other machines can reach" in done.stderr
 
 
-def test_without_a_daemon_it_says_so_and_the_exit_code_is_3(tmp_path):
+def test_without_a_daemon_the_exit_code_is_3(tmp_path):
     done = mlxcommctl("web", "--json", "--for", "1ms", "--socket", str(tmp_path / "none"))
     assert done.returncode == 3 and "the page waits for it" in done.stderr
     assert done.stderr.count("no mlxcommd at") == 1
@@ -595,7 +595,7 @@ def test_open_passes_no_secret_to_the_browser(cluster, web, opener, state):
     assert w.ask(f"?t={w.token}", w.own).status == 200
 
 
-def test_open_says_why_there_is_no_browser(cluster, web, opener, monkeypatch):
+def test_open_reports_why_it_found_no_browser(cluster, web, opener, monkeypatch):
     c = cluster(1)
     (opener / "code").write_text("3")
     web(c.socket(0), "--open").process.wait_for(

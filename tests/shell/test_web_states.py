@@ -158,7 +158,7 @@ def test_nothing_moves_while_figures_change(shown, width):
 
 # Why: below the banner everything was green, and at the top right stood "live".
 @pytest.mark.parametrize("theme", COLOURS)
-def test_what_is_old_is_grey_and_has_its_date(shown, theme):
+def test_stale_data_is_grey_and_dated(shown, theme):
     page = shown(State(4, rate=1e9).with_job(), theme=theme)
     seen = """() => {
       const all = [...document.querySelectorAll("main *, header *")];
@@ -188,7 +188,7 @@ def test_what_is_old_is_grey_and_has_its_date(shown, theme):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_page_says_since_when_it_has_no_connection(shown):
+def test_the_page_shows_when_it_lost_its_connection(shown):
     page = shown(State(2))
     page.server.close()
     wait_until(lambda: page.inner_text("#feed") == "not connected since 18:27:52", "the page has noticed")
@@ -196,7 +196,7 @@ def test_the_page_says_since_when_it_has_no_connection(shown):
 
 
 # Why: the seventh tab got no connection, and one that was refused said that the program had been restarted.
-def test_a_page_that_nobody_sees_has_no_feed_and_one_that_is_refused_says_why(shown):
+def test_a_hidden_page_has_no_feed_and_a_refused_one_shows_the_reason(shown):
     page = shown(State(2))
     show = """isHidden => {
       Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
@@ -214,7 +214,7 @@ def test_a_page_that_nobody_sees_has_no_feed_and_one_that_is_refused_says_why(sh
 
 
 # Why: the cable of a node that was killed was no longer drawn, though the legend says how it would look.
-def test_what_is_lost_stays_until_something_replaces_it(shown):
+def test_lost_nodes_stay_until_something_replaces_them(shown):
     def cables(page):
         return page.eval_on_selector_all(
             ".cable",
@@ -253,7 +253,7 @@ def test_what_is_lost_stays_until_something_replaces_it(shown):
 
 
 # Why: a green "all is well" stood above a warning of doctor.
-def test_health_is_what_status_and_doctor_say_together(shown):
+def test_health_combines_status_and_doctor(shown):
     page = shown(State(1))
     assert page.inner_text("#health .big") == "all is well" and page.is_hidden("#attention")
     say(page, State(1).unsynchronised(), "warned")
@@ -283,7 +283,7 @@ def test_a_finding_has_one_line_and_unfolds_by_keyboard(shown):
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_a_job_card_says_who_waits_for_whom(shown):
+def test_a_job_card_shows_which_rank_waits_for_which(shown):
     page = shown(State(4).with_job().waiting(2, 12.4))
     assert page.inner_text(".job .news") == ("ranks 0, 1, 3 have waited 12.4 s for rank 2 in all_reduce sum "
                                              "float32[1048576], operation 1204")
@@ -457,7 +457,7 @@ def in_squares(image, taken):
 
 
 @pytest.mark.parametrize("name, width, theme", PICTURES)
-def test_the_page_looks_as_it_did(shown, browser, name, width, theme):
+def test_the_page_matches_its_pictures(shown, browser, name, width, theme):
     page = shown(STATES[name](), width, theme)
     file = f"{name}-{WIDTHS[width]}-{theme}.png"
     storing = bool(os.environ.get("MLXCOMM_STORE_PICTURES"))

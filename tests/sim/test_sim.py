@@ -73,7 +73,7 @@ def test_a_seed_replays_exactly_in_another_process(seed):
     assert len(digests[0]) == 1 and digests[0] == digests[1]
 
 
-def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_out(tmp_path):
+def test_a_cable_with_a_small_mtu_blocks_no_route_through_a_third_host(tmp_path):
     """Why: such a cable can be dialed again and again, and each connection counted as a neighbour."""
     script = tmp_path / "script"
     script.write_text("cable tcp reported\ncable tcp reported 0 2\ncable tcp reported 1 2\n"

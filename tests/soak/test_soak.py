@@ -38,14 +38,14 @@ def test_it_touches_the_ranks_own_node_or_one_that_the_error_names(nodes, node, 
     assert is_explained(raised(node=node), fault(nodes=nodes)) is expected
 
 
-def test_a_killed_rank_explains_errors_of_its_own_job_alone():
+def test_a_killed_rank_explains_only_errors_of_its_own_job():
     killed = fault("kill-rank", nodes=(0, 1), job="job")
     assert is_explained(raised(), killed) and not is_explained(raised(job="other"), killed)
 
 
 @pytest.mark.parametrize("kind", ["cut", "stop-daemon"])
 @pytest.mark.parametrize("seconds, expected", [(2.0, False), (8.0, True)])
-def test_what_is_shorter_than_the_grace_period_must_not_be_noticed(kind, seconds, expected):
+def test_a_fault_shorter_than_the_grace_period_explains_no_error(kind, seconds, expected):
     assert is_explained(raised(110), fault(kind, 110 - seconds, 110)) is expected
 
 
@@ -60,7 +60,7 @@ def test_some_errors_are_never_explained(code, kind):
     assert not is_explained(raised(text=f"{code}: node-1"), fault(kind, 100, nodes=(0, 1)))
 
 
-def test_a_daemon_that_stops_says_so_only_where_it_was_told_to():
+def test_a_daemon_logs_its_end_only_to_its_log():
     stopping = raised(text="DAEMON_STOPPING: mlxcommd on node-1 is stopping")
     assert is_explained(stopping, fault("drain")) and not is_explained(stopping, fault("kill-daemon"))
 

@@ -26,7 +26,7 @@ LINUX_ALONE = {
 }
 
 
-def refuse_what_is_absent(path):
+def refuse_absent_files(path):
     if not isinstance(path, (str, bytes, os.PathLike)):
         return
     text = os.fsdecode(path)
@@ -36,12 +36,12 @@ def refuse_what_is_absent(path):
 
 def on_open(event, arguments):
     if event in ("open", "os.listdir", "os.scandir"):
-        refuse_what_is_absent(arguments[0])
+        refuse_absent_files(arguments[0])
 
 
-def with_a_look(call):
+def with_one_poll(call):
     def looked(path, *arguments, **named):
-        refuse_what_is_absent(path)
+        refuse_absent_files(path)
         return call(path, *arguments, **named)
     return looked
 
@@ -49,7 +49,7 @@ def with_a_look(call):
 def access_without(call):
     def looked(path, *arguments, **named):
         try:
-            refuse_what_is_absent(path)
+            refuse_absent_files(path)
         except FileNotFoundError:
             return False
         return call(path, *arguments, **named)
@@ -68,7 +68,7 @@ def become_a_mac():
             if hasattr(module, one):
                 delattr(module, one)
     for one in ("stat", "lstat", "readlink"):
-        setattr(os, one, with_a_look(getattr(os, one)))
+        setattr(os, one, with_one_poll(getattr(os, one)))
     os.access = access_without(os.access)
     sys.addaudithook(on_open)
 

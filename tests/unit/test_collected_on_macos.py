@@ -37,7 +37,7 @@ def test_all_tests_are_collected_as_on_a_mac():
     "import pathlib\nassert pathlib.Path('/proc').exists()",
     "import os\nassert os.path.exists('/sys/class/net')",
 ])
-def test_what_is_linuxs_alone_is_found(tmp_path, line):
+def test_calls_that_only_linux_has_are_found(tmp_path, line):
     """Why: a stand-in that accepts everything finds nothing."""
     (tmp_path / "test_one.py").write_text(f"{line}\ndef test_nothing(): pass\n", encoding="ascii")
     code, said = collect("--rootdir", tmp_path, tmp_path)

@@ -61,7 +61,7 @@ def test_sshd_is_installed_and_neither_started_nor_enabled(tmp_path):
 
 
 # Why: a machine that accepts ssh must not lose it.
-def test_sshd_that_was_there_is_left_alone(tmp_path):
+def test_an_installed_sshd_is_not_touched(tmp_path):
     assert install(tmp_path, "mandoc") == ["apt-get update -qq (services: yes)",
                                            f"{QUIETLY} mandoc (services: yes)"]
 

@@ -85,7 +85,7 @@ def test_a_fault_of_each_kind_is_refused_with_its_place(tmp_path):
 
 
 # Why: a header is checked through a source; and the time should depend only on what was changed.
-def test_changed_header_is_looked_at_through_its_source_and_nothing_else(tmp_path):
+def test_a_changed_header_is_checked_only_through_its_source(tmp_path):
     make_repository(tmp_path)
     write(tmp_path, {"daemon/count.h": FILES["daemon/count.h"] + "int half_of(int count);\n"})
     failed, output = lint(tmp_path)

@@ -100,7 +100,7 @@ OF_OTHERS = """int main() {
 """
 
 
-def test_own_function_and_call_of_linux_alone_are_refused_by_name_and_target(tools):
+def test_undefined_functions_and_linux_calls_are_refused_by_name_and_target(tools):
     used = tools.compile("used", "int main() { return mlxcomm::Own(*(std::string*)nullptr) + "
                                  "accept4(0, nullptr, nullptr, 0) + close(0); }")
     missing = tools.link(used, out="daemon")
@@ -157,7 +157,7 @@ def test_library_gives_others_only_what_its_list_exports(tools):
     assert tools.link("-dynamiclib", exports, "inner.cc", out="libmlxcomm.dylib") == []
 
 
-def test_module_may_leave_open_what_its_loader_has_and_nothing_else(tools):
+def test_a_module_may_leave_only_its_loaders_symbols_undefined(tools):
     (tools.folder / "loader.sym").write_text("-U _PyLoader_Call\n")
     module = tools.compile("module", 'extern "C" int PyLoader_Call(); extern "C" int PyOther(); '
                                      'int Begin() { return PyLoader_Call(); }')

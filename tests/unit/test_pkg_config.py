@@ -23,7 +23,7 @@ def output(*command, **environment):
 
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="no pkg-config")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_program_builds_with_what_pkg_config_says(tmp_path):
+def test_a_program_builds_with_pkg_configs_flags(tmp_path):
     build = os.environ.get("MLXCOMM_BUILD")
     assert build, "set MLXCOMM_BUILD to a build folder (tests/run does)"
     there = tmp_path / "there"

@@ -196,7 +196,7 @@ case $last in *.pkg) touch "$last" ;; esac
 
 
 @pytest.mark.parametrize("identity", ["", "Developer ID Installer: A (B)"])
-def test_macos_package_has_programs_and_a_path_and_names_the_service(tmp_path, monkeypatch, identity):
+def test_macos_package_has_programs_a_path_and_the_services_command(tmp_path, monkeypatch, identity):
     programs, tree, made = tmp_path / "programs", tmp_path / "tree", tmp_path / "made"
     for folder in (programs, tree, made):
         folder.mkdir()

@@ -24,7 +24,7 @@ def run(tmp_path):
     return module
 
 
-def test_a_failed_step_stops_what_needs_it_and_nothing_else(run):
+def test_a_failed_step_stops_only_the_steps_that_need_it(run):
     # The log of an earlier run must not count for a step that has not run.
     steps = [run.Step("a", [["false"]]), run.Step("b", [["true"]], ["a"], lane="test"),
              run.Step("c", [["true"]], lane="test"), run.Step("d", [["no-such-program"]])]

@@ -138,7 +138,7 @@ SEARCHED = re.compile(
 # called "monkey" was reported as a reason to change the cluster's key. Enums report what is wrong;
 # details are for people.
 @for_each([f for f in CODE if f.startswith("client/ctl/")])
-def test_no_sentence_is_searched_for_what_it_says(path):
+def test_no_code_searches_the_text_of_details(path):
     code = "\n".join(line.partition("//")[0] for line in text_of(path).splitlines())
     assert not SEARCHED.findall(code)
     if re.match(r"client/ctl/doctor/(check|finding)\w*\.cc", path):
@@ -208,7 +208,7 @@ def test_files_and_functions_are_short(path):
             start = None
 
 
-def test_names_say_what_files_hold():
+def test_file_names_describe_their_content():
     banned = re.compile(r"(^|/|_)(util|utils|common|misc|manager|helper|helpers)(\.|_|/|$)")
     assert not [f for f in FILES if banned.search(f)]
 
@@ -222,7 +222,7 @@ def test_python_modules_of_tests_hide_no_folder_and_no_other_module():
 
 
 @for_each([f for f in FILES if "test_tidy" not in f and "/corpus/" not in f and not f.endswith(".png")])
-def test_text_speaks_of_the_project_alone(path):
+def test_text_has_no_leftovers_and_no_paths_of_one_machine(path):
     text = text_of(path)
     assert not re.search("FIX" + "ME", text)
     assert not re.search(r"(?<![\w.-])/(home|Users|root|work)/[a-z]", text), "a path of one machine"

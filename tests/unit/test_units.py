@@ -75,7 +75,7 @@ def staged(verb, root, *arguments):
     return mlxcommctl("service", verb, "--root", root, *arguments)
 
 
-def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp_path):
+def test_install_and_uninstall_below_another_root(tmp_path):
     configuration = "etc/mlxcommd/mlxcommd.textproto"
     for _ in range(2):  # Both can be run again.
         done = staged("install", tmp_path, "--program", find_program("mlxcommd"))
@@ -107,7 +107,7 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
         assert files_below(tmp_path) == [] and not (tmp_path / "etc/mlxcommd").exists()
 
 
-def test_install_refuses_what_is_no_program(tmp_path):
+def test_install_refuses_a_file_that_is_not_a_program(tmp_path):
     for program in ("/nowhere/mlxcommd", str(tmp_path), str(FOLDER / "README.md"), shutil.which("false")):
         done = staged("install", tmp_path / "below", "--program", program)
         assert done.returncode == 1 and "is not mlxcommd (--version fails)" in done.stderr
@@ -297,7 +297,7 @@ find /usr/local/bin -name '.*' -type f
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
-def test_an_installation_says_what_it_keeps_and_who_else_may_write_there(tmp_path):
+def test_an_installation_reports_what_it_keeps_and_folders_that_others_may_write(tmp_path):
     done = machine(tmp_path, INSTALLED + r"""
 echo '# mine' >> /etc/systemd/system/mlxcommd.service
 echo 'drain_timeout_ms: 60000' > /etc/mlxcommd/mlxcommd.textproto

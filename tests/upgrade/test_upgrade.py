@@ -131,7 +131,7 @@ def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
             expect_given_back(pid, then, MARGINS)
 
 
-def test_waits_for_running_jobs_serves_new_ones_and_says_so(upgraded, tmp_path):
+def test_a_restart_waits_for_running_jobs_and_serves_new_ones(upgraded, tmp_path):
     c = upgraded(2)
     end = tmp_path / "end"
     ranks = c.job("long", f"loop:8:{MIB}:{end}")
@@ -172,7 +172,7 @@ def test_a_restart_that_waits_can_be_taken_back(upgraded, tmp_path):
     c.await_next(0, c.ask(0))  # And asked again, it goes.
 
 
-def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
+def test_an_invalid_upgrade_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     """Each with its reason in status and in the events; the old program serves on, and takes the place
     over as soon as what is there will do."""
     c = upgraded(2)
@@ -223,7 +223,7 @@ def test_releases_that_follow_each_other_link_and_speak_what_both_know(upgraded,
 
 
 @pytest.mark.parametrize("releases", [("today", "far"), ("far", "today")], ids="-".join)
-def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded, releases):
+def test_releases_too_far_apart_do_not_link_and_both_report_it(upgraded, releases):
     c = upgraded(2, start=False, releases=releases)
     for node in (0, 1):
         c.start_daemon(node)

@@ -127,7 +127,7 @@ def test_what_does_no_harm_is_read_and_leaves_nothing(victim, kind):
 
 
 # Why: a limit of each connection alone would be none for who connects again.
-def test_a_user_who_connects_again_and_again_is_bounded(victim):
+def test_a_user_that_reconnects_without_end_is_limited(victim):
     victim.flood("ping")
     before = victim.use()
     victim.flood("ping", 200)
@@ -136,7 +136,7 @@ def test_a_user_who_connects_again_and_again_is_bounded(victim):
     victim.expect_exact()
 
 
-def test_who_never_reads_loses_the_connection(victim):
+def test_a_tool_that_never_reads_loses_its_connection(victim):
     victim.flood("window_update")
     before = victim.use()
     victim.flood("never_read", TOOLS)
@@ -146,7 +146,7 @@ def test_who_never_reads_loses_the_connection(victim):
 
 
 # Why: a process that opens no window makes gRPC keep its answers, and a flight record has megabytes.
-def test_a_user_has_one_record_on_its_way(victim):
+def test_a_user_can_have_one_record_in_flight(victim):
     victim.flood("closed_windows")
     assert victim.ask_as(ANN, "record", "--json"), "it has gone with its connection"
     victim.expect_exact()
@@ -196,7 +196,7 @@ def test_root_has_places_that_no_user_takes(victim):
     victim.expect_exact()
 
 
-def test_half_frames_hold_nobody_up(victim):
+def test_half_frames_block_no_other_connection(victim):
     before = victim.use()
     process = victim.start_flood("half_frames", TOOLS)
     process.wait_for("open")

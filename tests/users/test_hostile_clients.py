@@ -134,7 +134,7 @@ KINDS = ["file", "directory", "zeros", "pipe", "sockets", "nested sockets", "mem
 
 # Why: descriptors that a process sends are the receiver's from then on, whether it wants them or not.
 @pytest.mark.parametrize("when", ["with the hello", "with each byte of it", "later", "on the doorbell"])
-def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
+def test_unexpected_descriptors_are_closed(beside, tmp_path, when):
     with beside() as c, contextlib.ExitStack() as kept:
         for kind in KINDS:
             sent = wrong_descriptors(kind, tmp_path, kept)
@@ -165,7 +165,7 @@ def vandal(c, *words):
 
 
 # Why: a side that could shorten the other's mapping could end it with SIGBUS.
-def test_nobody_changes_the_size_of_shared_memory(beside):
+def test_clients_cannot_resize_shared_memory(beside):
     with beside() as c:
         lines = vandal(c, "sizes")
         assert len(lines) >= 6 and all(line.endswith("refused") for line in lines), lines
@@ -187,7 +187,7 @@ def test_a_queue_and_an_arena_are_scribbled_over_at_any_moment(beside):
 @pytest.mark.parametrize("phase, others", [("hello", []), ("joining", []),
                                            ("running", ["rank 1: RANK_LOST"]),
                                            ("leaving", ["rank 1: RANK_LOST"])])
-def test_a_doorbell_that_is_closed_ends_its_session_alone(beside, phase, others):
+def test_a_closed_doorbell_ends_only_its_session(beside, phase, others):
     """Its process lives on: nothing else shows the daemon that it is gone."""
     with beside() as c:
         assert vandal(c, "doorbell", phase) == ["rank 0: its session ended", *others]
@@ -195,13 +195,13 @@ def test_a_doorbell_that_is_closed_ends_its_session_alone(beside, phase, others)
 
 # Why: calls that fail and rings for nothing cost the loop more than they cost their user.
 @pytest.mark.parametrize("what", ["calls", "rings"])
-def test_floods_of_what_is_of_no_use_are_slowed_and_end_no_session(beside, what):
+def test_floods_of_useless_requests_are_slowed_and_end_no_session(beside, what):
     with beside() as c:
         assert vandal(c, "flood", what, "6") == ["begins", "answered"]
 
 
 @pytest.mark.parametrize("which", ["ahead", "back", "minus", "completions", "header"])
-def test_positions_that_cannot_be_end_their_session_alone(beside, which):
+def test_impossible_positions_end_only_their_session(beside, which):
     with beside() as c:
         before = counter(c, "sessions_ended_for_garbage")
         lines = vandal(c, "positions", which)

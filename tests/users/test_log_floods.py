@@ -45,7 +45,7 @@ def text_flood(c, count):
 
 
 # Why: libprotobuf writes 220 bytes to standard error about each, wherever the log goes.
-def test_texts_that_are_no_utf8_are_lines_of_the_log_and_limited(limited):
+def test_invalid_utf8_is_logged_at_a_limited_rate(limited):
     c = limited(1)
     once = text_flood(c, 1000)
     assert once.finish() == 0, once.lines
@@ -56,7 +56,7 @@ def test_texts_that_are_no_utf8_are_lines_of_the_log_and_limited(limited):
     assert lines and all("library:" in line and "[mlxcommd]" in line for line in lines)
 
 
-def test_processes_that_attach_and_leave_are_events_alone(limited):
+def test_processes_that_attach_and_leave_only_cause_events(limited):
     c = limited(1)
     for _ in range(400):
         with connect_as_ann(c) as connection:

@@ -130,7 +130,7 @@ def test_two_users_jobs_of_one_name_go_on_side_by_side_unseen(users, tmp_path, n
     assert [rank.finish() for rank in ranks] == [0] * 4, [rank.lines for rank in ranks]
 
 
-def test_what_a_job_did_is_told_to_its_user_alone(users):
+def test_only_its_user_sees_what_a_job_did(users):
     c = users(1)
     for uid, size in ((ANN, 800), (BOB, 1600)):
         ranks = [c.rank_as(uid, rank, 2, f"sum:{size}") for rank in (0, 1)]
@@ -148,7 +148,7 @@ def test_what_a_job_did_is_told_to_its_user_alone(users):
 
 
 # Why: group ids are numbers that can be guessed, and the library does not protect the daemon.
-def test_nobody_lays_hands_on_another_users_group(users):
+def test_a_user_cannot_use_another_users_group(users):
     c = users(1)
     stop = c.public / "stop"
     ranks = job_of_two(c, BOB, stop)
@@ -221,7 +221,7 @@ def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_ranks_of_several_accounts_share_no_memory_with_each_other(users):
+def test_ranks_of_several_accounts_share_no_memory(users):
     """They may be of one job, but to the page on which ranks meet any of them could write."""
     def has_page(rank):
         return "mlxcomm-page" in pathlib.Path(f"/proc/{rank.child.pid}/maps").read_text()
@@ -285,7 +285,7 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
 
 
 # Why: it would seem to serve everybody, and every process of another user would refuse it.
-def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
+def test_a_daemon_of_an_ordinary_user_warns_that_it_serves_that_user_only(users):
     c = users(0)
     shutil.copy(find_program("mlxcommd"), c.public)
     config = c.public / "config"

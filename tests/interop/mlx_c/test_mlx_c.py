@@ -32,14 +32,14 @@ def is_right(process):
     return process.lines
 
 
-def is_right_alone(scenario, **variables):
+def is_right_without_the_others(scenario, **variables):
     """Without any launcher's variable, and without a daemon."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
     done = completed([WORK / "shared" / "program", scenario], env={**environment, **variables})
     assert done.returncode == 0 and "all is right" in done.stdout, done.stdout + done.stderr
 
 
-def nobody_is_left(c):
+def no_daemon_is_left(c):
     """They left in an orderly way: a lost rank makes a failed job, which the daemon shows."""
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
@@ -63,7 +63,7 @@ def test_two_ranks_by_launch(cluster, way, scenario):
     process = launch(c, WORK / way / "program", scenario)
     assert process.finish() == 0, process.lines
     assert sorted(process.lines) == ["[0] all is right", "[1] all is right"]
-    nobody_is_left(c)
+    no_daemon_is_left(c)
 
 
 @pytest.mark.parametrize("results", ["share", "copy"])
@@ -73,8 +73,8 @@ def test_operations_between_two_nodes(cluster, results):
         is_right(process)
 
 
-def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon():
-    is_right_alone("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
+def test_a_program_without_a_launcher_is_one_rank_and_needs_no_daemon():
+    is_right_without_the_others("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
 
 
 # The stock program uses client/mpi's library, which launch names; one name in its build is
@@ -106,14 +106,14 @@ def test_only_its_own_names_are_visible():
     assert names == declared
 
 
-def test_wrong_arguments_are_told_at_once_and_change_nothing(cluster):
+def test_wrong_arguments_are_reported_at_once_and_change_nothing(cluster):
     c = cluster(1)
     for process in [program(c, r, "wrong") for r in (0, 1)]:
         is_right(process)
-    nobody_is_left(c)
+    no_daemon_is_left(c)
 
 
-def test_ranks_that_call_different_things_both_hear_it_and_go_on(cluster):
+def test_a_mismatch_is_raised_on_both_ranks_and_they_continue(cluster):
     c = cluster(1)
     for process in [program(c, r, "mismatch") for r in (0, 1)]:
         is_right(process)
@@ -139,7 +139,7 @@ def test_a_killed_rank_is_named_with_its_node_and_process(cluster, nodes):
     is_right(survivor)
 
 
-def test_those_who_are_left_go_on(cluster):
+def test_survivors_continue(cluster):
     c = cluster(1)
     ranks = [program(c, r, "shrink", size=3) for r in range(3)]
     until_looping(ranks)
@@ -148,13 +148,13 @@ def test_those_who_are_left_go_on(cluster):
         assert "2 go on" in is_right(rank)
 
 
-def test_what_keeps_a_process_from_joining_is_said():
-    is_right_alone("no-daemon")
+def test_the_reason_why_a_process_cannot_join_is_reported():
+    is_right_without_the_others("no-daemon")
 
 
 @pytest.mark.parametrize("number, code", [
     (signal.SIGKILL, "DAEMON_LOST"), (signal.SIGTERM, "DAEMON_STOPPING")])
-def test_init_joins_anew_when_the_daemon_is_back(cluster, number, code):
+def test_init_joins_again_when_the_daemon_is_back(cluster, number, code):
     c = cluster(1, top_settings="drain_timeout_ms: 1")
     ranks = [program(c, r, "lost") for r in (0, 1)]
     until_looping(ranks)
@@ -180,7 +180,7 @@ def test_percent_signs_of_another_process_are_only_text(cluster):
 
 # Why: a program that ends with work begun (mlx_async_eval) leaves others waiting for it.
 @WAYS
-def test_who_ends_with_work_begun_lets_the_others_have_it(cluster, way):
+def test_a_rank_that_exits_completes_the_operations_it_has_begun(cluster, way):
     c = cluster(1)
     leaving, staying = program(c, 0, "queued", way=way), program(c, 1, "when-told", way=way)
     staying.wait_for("waits")
@@ -191,7 +191,7 @@ def test_who_ends_with_work_begun_lets_the_others_have_it(cluster, way):
     assert leaving.finish() == 0, leaving.lines
 
 
-def test_what_nobody_answers_is_given_up(cluster):
+def test_a_request_without_an_answer_times_out(cluster):
     c = cluster(1)
     leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="0.5")
     staying = program(c, 1, "when-told")
@@ -200,7 +200,7 @@ def test_what_nobody_answers_is_given_up(cluster):
     assert any("no longer waiting" in line for line in leaving.lines), leaving.lines
 
 
-def test_a_wrong_time_for_the_end_is_told(cluster):
+def test_a_wrong_end_timeout_is_reported(cluster):
     c = cluster(1)
     leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
     staying = program(c, 1, "when-told")
@@ -241,12 +241,12 @@ def test_a_forked_child_is_refused_and_neither_hangs_nor_takes_its_parent_along(
     c = cluster(1)
     for process in [program(c, r, "fork") for r in (0, 1)]:
         is_right(process)
-    nobody_is_left(c)
+    no_daemon_is_left(c)
 
 
 # Why: a rank that merely disappears makes the job a failed one.
 @WAYS
-def test_groups_that_nobody_frees_are_left_in_order(cluster, way):
+def test_groups_that_are_never_freed_are_left_in_order(cluster, way):
     c = cluster(1)
     leaving, staying = program(c, 0, "at-exit", way=way), program(c, 1, "when-told", way=way)
     staying.wait_for("waits")
@@ -266,7 +266,7 @@ def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
     c = cluster(1)
     for process in [program(c, r, "at-exit", way=way) for r in (0, 1)]:
         assert "refused" in is_right(process)
-    nobody_is_left(c)
+    no_daemon_is_left(c)
 
 
 def waits_for_a_sum(c, scenario):
