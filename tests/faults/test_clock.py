@@ -11,7 +11,7 @@ import pytest
 from test_trust import ranks
 
 from conftest import Process, find_test_program, wait_until
-from ground.outcomes import all_fine, until_looping
+from ground.outcomes import all_fine, at_work
 
 DAY = 86400
 
@@ -38,24 +38,20 @@ def operations(c):
 
 
 # Why: clocks are set by hand, by NTP after hours without a network, or by a battery that was empty.
-def test_a_clock_that_jumps_by_a_day_disturbs_no_job(cluster, clock, tmp_path):
+def test_a_clock_that_jumps_by_a_day_disturbs_no_job(cluster, clock):
     c = cluster(2)
-    stop = tmp_path / "stop"
-    job = ranks(c, f"loop:8:100000:{stop}")
-    until_looping(job)
-    for seconds in (DAY, -DAY, 0):
-        clock(seconds)
-        before = operations(c)
-        wait_until(lambda: operations(c) > before + 100, "the job goes on")
-        reported = json.loads(c.ctl("status", "--json"))
-        assert [link["state"] for node in reported["nodes"] for link in node["links"]] == ["up", "up"]
-        all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
-        ended = [json.loads(line) for line in c.ctl("events", "--json", "-n", "1000").splitlines()]
-        newest = int(ended[-1]["unix_ns"]) / 1e9
-        assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
-        assert not any(event["kind"] in ("node_lost", "rail_down") for event in ended), ended
-    stop.touch()
-    all_fine(job)
+    with at_work(c, range(c.count), 100_000):
+        for seconds in (DAY, -DAY, 0):
+            clock(seconds)
+            before = operations(c)
+            wait_until(lambda: operations(c) > before + 100, "the job goes on")
+            reported = json.loads(c.ctl("status", "--json"))
+            assert [link["state"] for node in reported["nodes"] for link in node["links"]] == ["up", "up"]
+            all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
+            ended = [json.loads(line) for line in c.ctl("events", "--json", "-n", "1000").splitlines()]
+            newest = int(ended[-1]["unix_ns"]) / 1e9
+            assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
+            assert not any(event["kind"] in ("node_lost", "rail_down") for event in ended), ended
 
 
 # Why: a Mac whose clock is years off joins a cluster, and certificates, deadlines and pings would notice.

@@ -1,5 +1,5 @@
-"""Whoever reaches the peer port without the cluster's key: a job of two nodes goes on with every value right,
-each attempt is counted, and the daemon has as much in use afterwards as before."""
+"""Strangers connect to the peer port without the cluster's key: a job of two nodes goes on with every value
+right, each attempt is counted, and the daemon leaks nothing."""
 
 import contextlib
 import os
@@ -14,21 +14,16 @@ from test_trust import ranks
 
 from conftest import wait_until
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine, until_looping
+from ground.outcomes import all_fine, at_work
 
 GREETING_BYTES, PROOF_BYTES, INTRODUCTION_BYTES = 128, 96, 160  # proto/wire/hello.h, each with its MAC.
 
 
 @contextlib.contextmanager
-def beside(c, tmp_path):
-    """A block in which strangers knock at node-0, on which a job works with node-1."""
-    stop = tmp_path / "stop"
-    job = ranks(c, f"loop:8:100000:{stop}")
-    until_looping(job)
-    with given_back(c.daemons[0].child.pid):
+def beside(c):
+    """While the block runs, strangers connect to node-0, which has a job with node-1."""
+    with at_work(c, range(c.count), 100_000), given_back(c.daemons[0].child.pid):
         yield
-    stop.touch()
-    all_fine(job)
     assert all(daemon.child.poll() is None for daemon in c.daemons)
 
 
@@ -37,7 +32,7 @@ def refused(c):
 
 
 def knock(c, *pieces):
-    """Sends the pieces, and waits until the daemon has closed the connection; gives back its answer."""
+    """Sends the pieces and waits until the daemon closes the connection; returns its answer."""
     heard = b""
     with socket.create_connection(("127.0.0.1", c.ports[0]), timeout=60) as stranger, \
             contextlib.suppress(ConnectionResetError, BrokenPipeError):
@@ -56,12 +51,12 @@ def tls_hello():
     return out.read()
 
 
-# Why: a port on which TLS is spoken is scanned by those who speak it.
+# Why: scanners of TLS ports try TLS at once.
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
-def test_what_speaks_tls_at_once_is_a_stranger(cluster, tmp_path, security):
+def test_what_speaks_tls_at_once_is_a_stranger(cluster, security):
     c = cluster(2, peer_settings=f"security: {security}")
     record = b"\x17\x03\x03"  # Application data, TLS 1.2 in its header as in 1.3.
-    with beside(c, tmp_path):
+    with beside(c):
         before = refused(c)
         said = [tls_hello(), tls_hello()[:100] + bytes(4096), record + b"\x40\x00" + os.urandom(16384),
                 record + b"\xff\xff" + os.urandom(4096), b"\x15\x03\x03\x00\x02\x02\x28" * 32]
@@ -70,7 +65,7 @@ def test_what_speaks_tls_at_once_is_a_stranger(cluster, tmp_path, security):
         wait_until(lambda: refused(c) == before + len(said), "all are counted")
 
 
-def test_a_recorded_handshake_opens_nothing_in_any_order(cluster, tmp_path):
+def test_a_recorded_handshake_opens_nothing_in_any_order(cluster):
     c = cluster(2, start=False, peer_settings="security: TLS")
     recorder = Listener(c.ports[0])
     c.dials = lambda node, dialed: recorder.own_port
@@ -81,7 +76,7 @@ def test_a_recorded_handshake_opens_nothing_in_any_order(cluster, tmp_path):
     assert len(rest) > INTRODUCTION_BYTES, "the recording is a whole handshake"
     orders = [(whole,), (greeting, proof, rest), (greeting, rest, proof), (proof, greeting, rest),
               (greeting, greeting, proof), (greeting, proof[::-1], rest), (greeting + proof,) * 2]
-    with beside(c, tmp_path):
+    with beside(c):
         before = refused(c)
         for order in orders:
             assert len(knock(c, *order)) <= GREETING_BYTES, "it learns no more than a greeting"
@@ -90,7 +85,7 @@ def test_a_recorded_handshake_opens_nothing_in_any_order(cluster, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="one process may not open so many files elsewhere")
-def test_a_thousand_half_open_connections_keep_no_neighbour_out(cluster, tmp_path):
+def test_a_thousand_half_open_connections_keep_no_neighbour_out(cluster):
     c = cluster(3, start=False, links=[(1, 0), (2, 0)])
     c.start_daemon(0)
     c.start_daemon(1)
@@ -101,7 +96,7 @@ def test_a_thousand_half_open_connections_keep_no_neighbour_out(cluster, tmp_pat
         before = refused(c)
         for _ in range(1000):
             held.enter_context(socket.create_connection(("127.0.0.1", c.ports[0]), timeout=60))
-        # 32 at most have not proved the key; the others had to go for them.
+        # At most 32 connections may be without proof of the key.
         wait_until(lambda: refused(c) >= before + 1000 - 32, "most have been turned away")
         c.start_daemon(2)
         c.wait_linked()

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import SIGKILL
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine, heard, ranks_on, until_looping
+from ground.outcomes import all_fine, at_work, heard, ranks_on, until_looping
 
 MIB = 1 << 20
 MOMENTS = 32
@@ -18,17 +18,12 @@ WORDS = ("join:5", "sum:8", "sum:80000")
 
 
 @contextlib.contextmanager
-def beside_a_job(c, tmp_path):
-    """A block in which another job of four works, two of its ranks on each node."""
-    stop = tmp_path / "stop"
-    well = ranks_on(c, [0, c.count - 1] * 2, f"loop:8:{MIB}:{stop}", job="well")
-    until_looping(well)
-    with contextlib.ExitStack() as all_given_back:
+def beside_a_job(c):
+    """While the block runs, another job works, with two of its four ranks on each node."""
+    with at_work(c, [0, c.count - 1] * 2, MIB, job="well"), contextlib.ExitStack() as all_given_back:
         for daemon in c.daemons:
             all_given_back.enter_context(given_back(daemon.child.pid))
         yield
-    stop.touch()
-    all_fine(well)
 
 
 def pages_of(process):
@@ -39,12 +34,12 @@ def pages_of(process):
 
 # Why: a rank may go between any two steps of its hello, its join and its first operations.
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults by /proc")
-def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(cluster, tmp_path):
+def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(cluster):
     c = cluster(2)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
     all_fine(ranks_on(c, (0, 1), *WORDS, job="whole"))
     pages = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before) // 2
-    with beside_a_job(c, tmp_path):
+    with beside_a_job(c):
         pairs = []
         for moment in range(MOMENTS):
             pairs.append(ranks_on(c, (moment % 2, 1 - moment % 2), *WORDS, job=f"job-{moment}"))
@@ -61,9 +56,9 @@ def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(cluster, tmp_pa
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("size", [8, 64 * MIB])
-def test_a_rank_killed_in_an_operation_is_named_to_all_and_costs_no_other_job(cluster, tmp_path, nodes, size):
+def test_a_rank_killed_in_an_operation_is_named_to_all_and_costs_no_other_job(cluster, nodes, size):
     c = cluster(nodes)
-    with beside_a_job(c, tmp_path):
+    with beside_a_job(c):
         for victim in range(4):
             ranks = ranks_on(c, [0, nodes - 1] * 2, f"loop:{size}:{size}:never", job=f"job-{victim}")
             until_looping(ranks)

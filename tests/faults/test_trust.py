@@ -19,7 +19,7 @@ import pytest
 from listening_relay import Listener
 
 from conftest import PATIENCE, Process, completed, find_program, free_port, mlxcommctl, wait_until
-from ground.outcomes import all_fine, ranks_on, until_looping
+from ground.outcomes import all_fine, at_work, ranks_on
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
@@ -206,31 +206,27 @@ def test_strangers_at_the_peer_port_change_nothing(cluster, what):
     all_fine(ranks(c, "sum:100000"))
 
 
-def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
+def test_key_is_changed_while_a_job_runs(own_keys):
     """Node by node, while the job sums; then the old key opens nothing any more, and a node that
     comes back gets in with the new one."""
     c = own_keys(3, peer_settings="security: TLS")
-    stop = tmp_path / "stop"
-    job = ranks(c, f"loop:8:100000:{stop}")
-    until_looping(job)
-    old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
-    code = cluster_ctl(c, 0, "key", "rotate").stdout
-    assert "in progress" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
-    refused = cluster_ctl(c, 0, "key", "rotate", "--finish", ok=False).stderr
-    assert "node-1" in refused and "node-2" in refused and "--take" in refused
-    for node in (1, 2):
-        taken = cluster_ctl(c, node, "key", "rotate", "--take", text=code).stderr
-        assert "has read the key" in taken
-    assert len({tuple(node["cluster_keys"]) for node in c.status()["nodes"]}) == 1
-    for node in range(3):
-        cluster_ctl(c, node, "key", "rotate", "--finish")
-    assert [len(node["cluster_keys"]) for node in c.status()["nodes"]] == [1, 1, 1]
-    new = c.status()["nodes"][0]["cluster_keys"][0]
-    for node in range(3):
-        wait_until(lambda: {rail.get("key_id") for rail in rails_of(c, node)} == {new},
-                   "all rails are proved with the new key")
-    stop.touch()
-    all_fine(job)
+    with at_work(c, range(c.count), 100_000):
+        old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
+        code = cluster_ctl(c, 0, "key", "rotate").stdout
+        assert "already" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
+        refused = cluster_ctl(c, 0, "key", "rotate", "--finish", ok=False).stderr
+        assert "node-1" in refused and "node-2" in refused and "--take" in refused
+        for node in (1, 2):
+            taken = cluster_ctl(c, node, "key", "rotate", "--take", text=code).stderr
+            assert "has read it" in taken
+        assert len({tuple(node["cluster_keys"]) for node in c.status()["nodes"]}) == 1
+        for node in range(3):
+            cluster_ctl(c, node, "key", "rotate", "--finish")
+        assert [len(node["cluster_keys"]) for node in c.status()["nodes"]] == [1, 1, 1]
+        new = c.status()["nodes"][0]["cluster_keys"][0]
+        for node in range(3):
+            wait_until(lambda: {rail.get("key_id") for rail in rails_of(c, node)} == {new},
+                       "all rails are proved with the new key")
     c.daemons[2].end()
     c.start_daemon(2)
     c.wait_linked()
@@ -251,22 +247,18 @@ def test_an_invalid_key_file_changes_nothing(own_keys):
     assert ("reload_failed", "cluster key") in [(e["kind"], e["object"]) for e in events(c)]
 
 
-def test_a_key_of_another_cluster_is_named_on_both_sides_and_costs_no_job(own_keys, tmp_path):
+def test_a_key_of_another_cluster_is_named_on_both_sides_and_costs_no_job(own_keys):
     c = own_keys(2, peer_settings="security: TLS")
-    stop = tmp_path / "stop"
-    job = ranks(c, f"loop:8:100000:{stop}")
-    until_looping(job)
-    key = pathlib.Path(c.key_of(1))
-    right = key.read_text(encoding="ascii")
-    key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
-    c.daemons[1].signal(1)
-    for daemon in c.daemons:
-        daemon.wait_for("does not hold this cluster's key")
-    key.write_text(right, encoding="ascii")
-    c.daemons[1].signal(1)
-    c.wait_linked()
-    stop.touch()
-    all_fine(job)
+    with at_work(c, range(c.count), 100_000):
+        key = pathlib.Path(c.key_of(1))
+        right = key.read_text(encoding="ascii")
+        key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
+        c.daemons[1].signal(1)
+        for daemon in c.daemons:
+            daemon.wait_for("does not hold this cluster's key")
+        key.write_text(right, encoding="ascii")
+        c.daemons[1].signal(1)
+        c.wait_linked()
 
 
 # Why: an operator who edits the file and signals the daemon thinks that it now holds, and would
@@ -293,16 +285,13 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
     """Why: a disk is copied with its state_directory, and two machines have one node id. How: the copy's
     daemon dials node-0, as the original does. The original keeps its link and its job."""
     c = cluster(2)
-    stop = tmp_path / "stop"
-    running = ranks(c, f"loop:8:1000:{stop}")
-    until_looping(running)
     shutil.copytree(tmp_path / "1", tmp_path / "copy")
     text = c.write_config(1).read_text()
     for old, new in ((f"{tmp_path}/1", f"{tmp_path}/copy"), (str(c.ports[1]), str(free_port()))):
         text = text.replace(old, new)
     config = tmp_path / "copy.textproto"
     config.write_text(text)
-    with Process([find_program("mlxcommd"), "--config", str(config)]) as copy:
+    with at_work(c, range(2), 1000), Process([find_program("mlxcommd"), "--config", str(config)]) as copy:
         copy.wait_for("another machine that has the same node id")
         c.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
         c.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
@@ -312,6 +301,4 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
             reported = mlxcommctl("doctor", "--json", *sockets).stdout
             assert "MC213" in [one["code"] for one in json.loads(reported)["findings"]]
             assert any(one["kind"] == "same_id" for one in events(c, node))
-        stop.touch()
-        all_fine(running)
     assert not any(one["kind"] == "node_lost" for one in events(c))

@@ -120,7 +120,8 @@ def test_the_simulator_refuses_an_invalid_script(tmp_path):
     program = find_test_program("sim", "mlxcomm_simulator")
     path = tmp_path / "script"
     for text in ("", "cable tcp", "cable wet reported\n", "pull 0 0 1\n", "cable tcp reported\npull 1 0 1\n",
-                 "cable tcp reported\npull 0 0 99999999999999999999\n", "nonsense\n", "cable tcp reported\n" * 17):
+                 "cable tcp reported\npull 0 0 99999999999999999999\n", "nonsense\n",
+                 "cable tcp reported\n" * 17):
         path.write_text(text)
         done = subprocess.run([program, "--script", path], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 2 and done.stderr, (text, done.stdout)

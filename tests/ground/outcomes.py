@@ -1,13 +1,19 @@
 """Ranks of rank.cc, and what tests expect from them: right values, or an error and its time."""
 
+import contextlib
+import itertools
 import re
 
 from conftest import Process, find_test_program
-from ground.cluster import now
+from ground.cluster import LabCluster, now
+
+NUMBERS = itertools.count()
 
 
 def ranks_on(cluster, nodes, *words, job="job"):
-    """Over loopback, one on each of these nodes of a conftest.Cluster."""
+    """Starts one rank on each of these nodes of a cluster, over loopback or in the lab."""
+    if isinstance(cluster, LabCluster):
+        return cluster.ranks(nodes, *words, job=job)
     program = find_test_program("ground", "ground_rank")
     made = [Process([program, str(rank), str(len(nodes)), job, *map(str, words)],
                     {"MLXCOMM_SOCKET": cluster.socket(node)}) for rank, node in enumerate(nodes)]
@@ -20,8 +26,20 @@ def until_looping(ranks):
         rank.wait_for("looping")
 
 
+@contextlib.contextmanager
+def at_work(cluster, nodes, most, least=8, job="job"):
+    """While the block runs, ranks on these nodes sum arrays of `least` to `most` bytes. They end without an
+    error and without a wrong value."""
+    stop = cluster.folder / f"stop-{next(NUMBERS)}"
+    ranks = ranks_on(cluster, nodes, f"loop:{least}:{most}:{stop}", job=job)
+    until_looping(ranks)
+    yield ranks
+    stop.touch()
+    all_fine(ranks)
+
+
 def all_fine(ranks):
-    """All ended without an error and without a wrong value; returns what rank 0 has counted."""
+    """Expects that all ended without an error or a wrong value; returns what rank 0 counted."""
     codes = [rank.finish() for rank in ranks]
     assert codes == [0] * len(ranks), [rank.lines[-4:] for rank in ranks]
     line = next((line for line in ranks[0].lines if line.startswith("operations")), "")
@@ -30,7 +48,7 @@ def all_fine(ranks):
 
 
 def heard(rank):
-    """(when, what): the error that ended the rank."""
+    """Returns (when, what) of the error that ended the rank."""
     line = rank.wait_for("raised at")
     assert rank.finish() == 3
     when, what = re.fullmatch(r"raised at (\S+) (.*)", line).groups()

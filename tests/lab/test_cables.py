@@ -9,7 +9,7 @@ import pytest
 
 from conftest import wait_until
 from ground.cluster import PATIENT, QUICK, now
-from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.outcomes import all_fine, at_work, heard, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
 from lab.test_mtu import in_packets
 
@@ -60,52 +60,40 @@ def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(
 
 @pytest.mark.parametrize("family, security", [(4, "PLAIN"), (6, "TLS")])
 @pytest.mark.parametrize("at", [0, 1])
-def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, security, at):
+def test_cable_that_is_back_in_time_costs_a_pause(lab, family, security, at):
     c = lab(pair(), family=family, peer_settings=f"{PATIENT} security: {security}")
-    stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:{64 * MIB}:{stop}")
-    until_looping(ranks)
-    c.cut("0-1", at=at)
-    wait_until(lambda: not is_direct(c, 0, 1) and not is_direct(c, 1, 0), "both have noticed")
-    c.restore("0-1")
-    c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 64 * MIB):
+        c.cut("0-1", at=at)
+        wait_until(lambda: not is_direct(c, 0, 1) and not is_direct(c, 1, 0), "both have noticed")
+        c.restore("0-1")
+        c.wait_linked()
 
 
 @pytest.mark.parametrize("seconds, at", [(2.5, 0), (2.75, 1), *(
     pytest.param(seconds, at, marks=pytest.mark.slow) for seconds, at in ((2.6, 1), (2.7, 0), (2.8, 0)))])
-def test_cable_that_is_back_at_the_end_of_the_grace_period_costs_a_pause(lab, tmp_path, seconds, at):
+def test_cable_that_is_back_at_the_end_of_the_grace_period_costs_a_pause(lab, seconds, at):
     """Why: the system needs up to a second to find its neighbour again, and the job was lost meanwhile."""
     c = lab(pair(), peer_settings="grace_period_ms: 3000")
-    stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
-    until_looping(ranks)
-    began = now()
-    c.cut("0-1", at=at)
-    pause(began + seconds - now())
-    c.restore("0-1")
-    c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 100_000):
+        began = now()
+        c.cut("0-1", at=at)
+        pause(began + seconds - now())
+        c.restore("0-1")
+        c.wait_linked()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("security", ["PLAIN", "TLS"])
-def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, tmp_path, security):
+def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, security):
     """Why: a bad cable, or a wireless network; connections come and go, and a job was lost after ten seconds.
     How: each loses them both ways for half a minute, so that each way of a connection is tried again."""
     c = lab(pair(), peer_settings=f"security: {security}")
     in_packets(c)
-    stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:65536:{stop}")
-    until_looping(ranks)
-    c.lose("0-1", 40)
-    pause(30)
-    assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
-    c.lose("0-1", 0)
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 65536) as ranks:
+        c.lose("0-1", 40)
+        pause(30)
+        assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
+        c.lose("0-1", 0)
 
 
 @pytest.mark.parametrize("wiring, cut", [(pair(), "0-1"), (chain(3), "1-2"), (switch(3), "2-s0")],
@@ -131,43 +119,35 @@ def test_a_cable_that_stays_away_is_rank_lost_after_the_grace_period(lab, wiring
 
 @pytest.mark.parametrize("wiring, through", [(ring(3), {"node-2"}), (ring(4), {"node-2", "node-3"})],
                          ids=["ring-3", "ring-4"])
-def test_a_job_takes_the_other_route_until_the_cable_is_back(lab, tmp_path, wiring, through):
+def test_a_job_takes_the_other_route_until_the_cable_is_back(lab, wiring, through):
     c = lab(wiring, peer_settings=PATIENT)
-    stop = tmp_path / "stop"
-    ranks = c.ranks(range(wiring.nodes), f"loop:8:{4 * MIB}:{stop}")
-    until_looping(ranks)
-    for _ in range(2):
-        c.cut("0-1")
-        wait_until(lambda: set(goes_through(c, 0, 1).split(", ")) == through
-                   and set(goes_through(c, 1, 0).split(", ")) == through,
-                   "the two reach each other the long way round")
-        c.restore("0-1")
-        wait_until(lambda: is_direct(c, 0, 1) and is_direct(c, 1, 0)
-                   and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the way is short again")
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, range(wiring.nodes), 4 * MIB):
+        for _ in range(2):
+            c.cut("0-1")
+            wait_until(lambda: set(goes_through(c, 0, 1).split(", ")) == through
+                       and set(goes_through(c, 1, 0).split(", ")) == through,
+                       "the two reach each other the long way round")
+            c.restore("0-1")
+            wait_until(lambda: is_direct(c, 0, 1) and is_direct(c, 1, 0)
+                       and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the way is short again")
 
 
-def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab, tmp_path):
+def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab):
     c = lab(ring(3), peer_settings=PATIENT)
-    stop = tmp_path / "stop"
-    ranks = c.ranks(range(3), f"loop:8:{MIB}:{stop}")
-    until_looping(ranks)
-    names = [cable.name for cable in c.wiring.cables]
-    c.cut(*names)
-    wait_until(lambda: not any(is_direct(c, a, b) for a, b in ((0, 1), (1, 2), (2, 0))), "all are alone")
-    c.restore(*names)
-    c.wait_linked()
-    for turn in range(30):
-        c.cut(names[turn % 3], at=turn % 3)
-        c.restore(names[turn % 3])
-    c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, range(3), MIB):
+        names = [cable.name for cable in c.wiring.cables]
+        c.cut(*names)
+        wait_until(lambda: not any(is_direct(c, a, b) for a, b in ((0, 1), (1, 2), (2, 0))), "all are alone")
+        c.restore(*names)
+        c.wait_linked()
+        for turn in range(30):
+            c.cut(names[turn % 3], at=turn % 3)
+            c.restore(names[turn % 3])
+        c.wait_linked()
 
 
 # How: a cable with room for three packets drops what TCP sends beyond, on the way there and back.
-def test_a_cable_that_loses_packets_only_costs_time(lab, tmp_path):
+def test_a_cable_that_loses_packets_only_costs_time(lab):
     c = lab(pair(), peer_settings=PATIENT)
     tight = ["tbf", "rate", "100mbit", "burst", "1600", "limit", "4800"]
     for end in c.wiring.cable("0-1").ends:
@@ -192,18 +172,14 @@ def test_half_open_connection_is_noticed_by_silence(lab, at):
         assert since(when) < 0.5 + 1.5 + 1, (since(when), what)
 
 
-def test_silent_half_of_a_ring_is_gone_round(lab, tmp_path):
+def test_silent_half_of_a_ring_is_gone_round(lab):
     c = lab(ring(3), peer_settings=PATIENT)
-    stop = tmp_path / "stop"
-    ranks = c.ranks(range(3), f"loop:8:{MIB}:{stop}")
-    until_looping(ranks)
-    c.mute("0-1", 0)
-    wait_until(lambda: goes_through(c, 1, 0) == "node-2" and goes_through(c, 0, 1) == "node-2",
-               "they go round")
-    c.unmute("0-1", 0)
-    c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, range(3), MIB):
+        c.mute("0-1", 0)
+        wait_until(lambda: goes_through(c, 1, 0) == "node-2" and goes_through(c, 0, 1) == "node-2",
+                   "they go round")
+        c.unmute("0-1", 0)
+        c.wait_linked()
 
 
 def test_training_goes_on_over_cables_that_are_pulled(lab, tmp_path):

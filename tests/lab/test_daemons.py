@@ -7,7 +7,7 @@ import pytest
 
 from conftest import wait_until
 from ground.cluster import PATIENT, QUICK
-from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.outcomes import all_fine, at_work, heard, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
 
 MIB = 1 << 20
@@ -38,41 +38,32 @@ def test_a_killed_daemon_fails_its_ranks_and_the_others(lab, wiring):
 
 @pytest.mark.parametrize("wiring, stopped", [(pair(), 1), (ring(3), 0), (chain(3), 1)],
                          ids=["pair", "ring", "in-between"])
-def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, tmp_path, wiring, stopped):
+def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, wiring, stopped):
     c = lab(wiring, peer_settings=PATIENT)
-    stop = tmp_path / "stop"
-    ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:{stop}")
-    until_looping(ranks)
     neighbour = min(wiring.neighbours(stopped))
-    for _ in range(3):
-        c.stop(stopped)
-        wait_until(lambda: is_given_up(c, neighbour, stopped), "its neighbour hears nothing")
-        c.resume(stopped)
-        c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, range(wiring.nodes), MIB):
+        for _ in range(3):
+            c.stop(stopped)
+            wait_until(lambda: is_given_up(c, neighbour, stopped), "its neighbour has given it up")
+            c.resume(stopped)
+            c.wait_linked()
 
 
-def test_eight_jobs_run_while_a_ninth_is_stopped(lab, tmp_path):
-    """Why: data that a stopped process has not taken must fill no buffers but its own.
-    How: one rank of the ninth is stopped in the middle; the eight run to their ends and new ones
-    after them until memory grows no more with them (pools grow to what was needed at once, which
-    differs from turn to turn; a leak grows in each), and the ninth goes on when it may."""
+def test_eight_jobs_run_while_a_ninth_is_stopped(lab):
+    """Why: data that a stopped process has not taken may only fill its own buffers.
+    How: eight jobs run again and again until a turn takes no more memory than the last one. Pools grow to the
+    largest need at once, which differs between turns; a leak grows in each turn."""
     c = lab(ring(3))
-    stop = tmp_path / "stop"
-    ninth = c.ranks(range(3), f"loop:8:{4 * MIB}:{stop}", job="ninth")
-    until_looping(ninth)
-    ninth[1].signal(signal.SIGSTOP)
-    memory = []
-    while len(memory) < 2 or any(now > before + MIB for before, now in zip(*memory[-2:])):
-        words = ["sum:8", f"sum:{2 * MIB}", "sum:40000", f"sum:{MIB}"] * 3
-        eight = [c.ranks(range(3), *words, job=f"job-{len(memory)}-{k}") for k in range(8)]
-        for ranks in eight:
-            all_fine(ranks)
-        memory.append([int(c.own_part(node)["memory_bytes"]) for node in range(3)])
-        assert len(memory) < 12, f"grows with every turn: {memory}"
-    waits = next(job for job in c.status(0)["jobs"] if job["name"] == "ninth")["waits"]
-    assert any(1 in wait["awaited"] for wait in waits), waits
-    ninth[1].signal(signal.SIGCONT)
-    stop.touch()
-    all_fine(ninth)
+    with at_work(c, range(3), 4 * MIB, job="ninth") as ninth:
+        ninth[1].signal(signal.SIGSTOP)
+        memory = []
+        while len(memory) < 2 or any(now > before + MIB for before, now in zip(*memory[-2:])):
+            words = ["sum:8", f"sum:{2 * MIB}", "sum:40000", f"sum:{MIB}"] * 3
+            eight = [c.ranks(range(3), *words, job=f"job-{len(memory)}-{k}") for k in range(8)]
+            for ranks in eight:
+                all_fine(ranks)
+            memory.append([int(c.own_part(node)["memory_bytes"]) for node in range(3)])
+            assert len(memory) < 12, f"grows with every turn: {memory}"
+        waits = next(job for job in c.status(0)["jobs"] if job["name"] == "ninth")["waits"]
+        assert any(1 in wait["awaited"] for wait in waits), waits
+        ninth[1].signal(signal.SIGCONT)

@@ -18,7 +18,7 @@ from conftest import SIGKILL, find_program, wait_until
 from ground import flood, stranger
 from ground.client_hello import say_hello, spoil_queue
 from ground.cluster import PATIENT, PORT, QUICK
-from ground.outcomes import all_fine, heard, until_looping
+from ground.outcomes import all_fine, at_work, heard, until_looping
 from ground.wiring import pair, ring, switch
 from lab.doctor import Doctor, any_of, only
 from lab.test_mtu import in_packets, set_mtu
@@ -63,17 +63,13 @@ def a_rank_is_missing(c, doctor):
 
 @row(pair(), peer_settings=PATIENT, readme="a rank does not call")
 def a_rank_does_not_call(c, doctor):
-    stop = c.folder / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
-    until_looping(ranks)
-    ranks[1].signal(19)
-    reported = yield {0: {"MC510"}, 1: {"MC510"}}
-    for node in (0, 1):
-        assert only(reported[node], "MC510")["found"].endswith(" on node-1 lets it continue")
-        assert only(reported[node], "MC510")["remedy"].startswith("let that process continue")
-    ranks[1].signal(18)
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 100_000) as ranks:
+        ranks[1].signal(19)
+        reported = yield {0: {"MC510"}, 1: {"MC510"}}
+        for node in (0, 1):
+            assert only(reported[node], "MC510")["found"].endswith(" on node-1 lets it go on")
+            assert only(reported[node], "MC510")["remedy"].startswith("let that process go on")
+        ranks[1].signal(18)
 
 
 @row(switch(2, switches=2), peer_settings=PATIENT, readme="one of several cables is pulled")
@@ -262,14 +258,10 @@ def a_neighbour_was_never_there(c, doctor):
 
 @row(pair(), peer_settings=PATIENT, readme="the daemon gets SIGTERM")
 def a_daemon_drains(c, doctor):
-    stop = c.folder / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
-    until_looping(ranks)
-    c.daemons[1].signal(15)
-    reported = yield {0: {"MC516"}, 1: {"MC516"}}
-    assert "wait for them or end them" in only(reported[0], "MC516")["remedy"]
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 100_000):
+        c.daemons[1].signal(15)
+        reported = yield {0: {"MC516"}, 1: {"MC516"}}
+        assert "let its jobs end" in only(reported[0], "MC516")["remedy"]
     assert c.daemons[1].finish() == 0
     c.start_daemon(1)
 
@@ -403,16 +395,12 @@ def a_cable_changes_bytes(c, doctor):
 @row(switch(2, switches=2), peer_settings=PATIENT, readme="an MTU becomes too small")
 def an_mtu_becomes_too_small_beside_other_routes(c, doctor):
     in_packets(c)
-    stop = c.folder / "stop"
-    ranks = c.ranks([0, 1], f"loop:100000:1000000:{stop}")
-    until_looping(ranks)
-    set_mtu(c, 1000)
-    reported = yield {0: {"MC515"}, 1: {"MC515"}}
-    assert "all switches" in any_of(reported[0], "MC515")["remedy"]
-    set_mtu(c, 1500)
-    yield {}
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], 1_000_000, least=100_000):
+        set_mtu(c, 1000)
+        reported = yield {0: {"MC515"}, 1: {"MC515"}}
+        assert "all switches" in any_of(reported[0], "MC515")["remedy"]
+        set_mtu(c, 1500)
+        yield {}
 
 
 def refuse_a_restart(c, node):

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import wait_until
 from ground.cluster import PATIENT
-from ground.outcomes import all_fine, until_looping
+from ground.outcomes import all_fine, at_work
 from ground.wiring import pair
 
 MIB = 1 << 20
@@ -70,36 +70,28 @@ def test_cable_pulled_at_each_phase_of_an_operation(lab, tmp_path, cables):
     all_fine(ranks)
 
 
-def test_both_pulled_for_less_than_the_grace_period_cost_a_pause(lab, tmp_path):
+def test_both_pulled_for_less_than_the_grace_period_cost_a_pause(lab):
     c = lab(pair(cables=2), peer_settings=PATIENT)
     wait_rails(c, 2)
-    stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
-    until_looping(ranks)
-    for first, second in (("0-1a", "0-1b"), ("0-1b", "0-1a")):
-        c.cut(first)
-        c.cut(second, at=1)
-        wait_rails(c, 0)
-        c.restore(first)   # One is enough to go on.
-        wait_rails(c, 1)
-        c.restore(second)
-        wait_rails(c, 2)
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], MIB):
+        for first, second in (("0-1a", "0-1b"), ("0-1b", "0-1a")):
+            c.cut(first)
+            c.cut(second, at=1)
+            wait_rails(c, 0)
+            c.restore(first)   # One is enough to go on.
+            wait_rails(c, 1)
+            c.restore(second)
+            wait_rails(c, 2)
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_silent_rail_is_left_out_and_taken_up_again(lab, tmp_path, family):
+def test_silent_rail_is_left_out_and_taken_up_again(lab, family):
     """Half-open: no interface goes down; only heartbeats show it."""
     c = lab(pair(cables=2), family=family, peer_settings=PATIENT)
     wait_rails(c, 2)
-    stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
-    until_looping(ranks)
-    for cable, node in (("0-1a", 0), ("0-1b", 1)):
-        c.mute(cable, node)
-        wait_rails(c, 1)
-        c.unmute(cable, node)
-        wait_rails(c, 2)
-    stop.touch()
-    all_fine(ranks)
+    with at_work(c, [0, 1], MIB):
+        for cable, node in (("0-1a", 0), ("0-1b", 1)):
+            c.mute(cable, node)
+            wait_rails(c, 1)
+            c.unmute(cable, node)
+            wait_rails(c, 2)

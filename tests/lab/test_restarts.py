@@ -1,10 +1,10 @@
-"""A daemon through which others' operations pass becomes another program: they pause, and lose nothing."""
+"""A daemon restarts as another program while operations of other nodes pass through it: they lose nothing."""
 
 import signal
 
 from conftest import wait_until
 from ground.cluster import PATIENT
-from ground.outcomes import all_fine, until_looping
+from ground.outcomes import all_fine, at_work
 from ground.wiring import chain, pair
 
 MIB = 1 << 20
@@ -17,26 +17,18 @@ def upgrade(cluster, node):
                f"node {node} is another program")
 
 
-def test_operations_that_pass_through_it_go_on(lab, tmp_path):
-    """The job has no rank on the node in between, which therefore does not wait for its end."""
+def test_operations_that_pass_through_it_go_on(lab):
+    """The node in between has no rank of the job, so it does not wait for the job's end."""
     c = lab(chain(3), peer_settings=PATIENT)
-    stop = tmp_path / "stop"
-    ranks = [c.rank(rank, 2, node, f"loop:8:{MIB}:{stop}") for rank, node in enumerate((0, 2))]
-    until_looping(ranks)
-    for _ in range(10):
+    with at_work(c, (0, 2), MIB):
+        for _ in range(10):
+            upgrade(c, 1)
+            c.wait_linked()
+
+
+def test_an_idle_node_is_upgraded_beside_a_job_of_others(lab):
+    c = lab(pair())
+    with at_work(c, (0, 0), MIB):
         upgrade(c, 1)
         c.wait_linked()
-    stop.touch()
-    all_fine(ranks)
-
-
-def test_an_idle_node_is_upgraded_beside_a_job_of_others(lab, tmp_path):
-    c = lab(pair())
-    stop = tmp_path / "stop"
-    ranks = [c.rank(rank, 2, 0, f"loop:8:{MIB}:{stop}") for rank in range(2)]
-    until_looping(ranks)
-    upgrade(c, 1)
-    c.wait_linked()
-    all_fine(c.ranks(range(2), "sum:8", f"sum:{MIB}", job="both"))
-    stop.touch()
-    all_fine(ranks)
+        all_fine(c.ranks(range(2), "sum:8", f"sum:{MIB}", job="both"))

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import PATIENCE, completed, find_program, free_port, wait_until
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine, ranks_on, until_looping
+from ground.outcomes import at_work
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -118,21 +118,17 @@ GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
     ids=["silent", "slow", "endless", "unread", "garbage", "long"])
 def test_abusive_connections_block_no_scrape_and_leak_nothing(measured, said, count):
     c, port, _ = measured
-    stop = c.folder / "stop"
-    job = ranks_on(c, (0, 1), f"loop:8:100000:{stop}")
-    until_looping(job)
-    with given_back(c.daemons[0].child.pid, threads=8), contextlib.ExitStack() as held:
-        for _ in range(count):
-            one = held.enter_context(socket.socket())
-            one.setblocking(False)
-            with contextlib.suppress(OSError):  # No more are taken, or it has been ended.
-                one.connect_ex(("127.0.0.1", port))
-                one.sendall(said)
-        if count < 100:
-            assert samples(scrape(port)[0])
-    assert samples(scrape(port)[0])
-    stop.touch()
-    all_fine(job)
+    with at_work(c, (0, 1), 100_000):
+        with given_back(c.daemons[0].child.pid, threads=8), contextlib.ExitStack() as held:
+            for _ in range(count):
+                one = held.enter_context(socket.socket())
+                one.setblocking(False)
+                with contextlib.suppress(OSError):  # No more are taken, or it has been ended.
+                    one.connect_ex(("127.0.0.1", port))
+                    one.sendall(said)
+            if count < 100:
+                assert samples(scrape(port)[0])
+        assert samples(scrape(port)[0])
 
 
 def start(tmp_path, metrics):
