@@ -1,8 +1,7 @@
 """Real daemons and real ranks for the tests of this folder.
 
-A Cluster is N mlxcommd processes joined over loopback, each pair by one link unless the
-test says which. Ranks are processes that say on standard output what they did; tests wait
-for such lines with a deadline, never for time to pass.
+A Cluster is N mlxcommd processes joined over loopback, each pair by one link unless the test names the links.
+Ranks print what they did; tests wait for such lines with a deadline, never for time to pass.
 """
 
 import contextlib
@@ -23,17 +22,19 @@ import pytest
 sys.path.append(os.path.join(os.path.dirname(__file__), "rdma-vm"))
 import own_network
 
-# Tests of that folder are run by this in a virtual machine.
+# Runs the tests of rdma-vm in a virtual machine.
 from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: F401
 
-# Run in a background or with nohup, these would be ignored by all that is started here.
+# In the background or below nohup, these are ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Whether the build under test has macOS's interfaces, or stand-ins for them (-DMLXCOMM_POSIX_PLATFORM=ON).
+# True if the build under test has macOS's interfaces or stand-ins for them (-DMLXCOMM_POSIX_PLATFORM=ON).
 POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
 
+# A program over MLX that does what its arguments say.
+RANK = os.path.join(os.path.dirname(__file__), "ground", "rank.py")
 GIVEN_PORTS = set()
 
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
@@ -45,15 +46,13 @@ def find_program(name):
 
 
 def find_test_program(folder, name):
-    """A program that the build made of this tree's tests; tests/run says where it builds."""
     build = os.environ.get("MLXCOMM_BUILD")
     assert build, "set MLXCOMM_BUILD to a build folder with MLXCOMM_TESTS=ON (tests/run does)"
     return os.path.join(build, "tests", folder, name)
 
 
 def free_port():
-    """One that nobody takes before its daemon does: another one each time, and below those from which the
-    system takes the ports of outgoing connections."""
+    """Returns another port each time, below those that the system uses for outgoing connections."""
     while True:
         port = random.SystemRandom().randrange(10240, 32768)
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -64,8 +63,7 @@ def free_port():
 
 
 def wait_until(condition, what):
-    """A condition that asks a program takes a part of a core, which those it waits for need: it pauses for
-    longer than asking took."""
+    """Pauses for longer than a check takes, because a check may be a program that needs a core."""
     deadline = time.monotonic() + PATIENCE
     while (begin := time.monotonic()) < deadline:
         value = condition()
@@ -76,7 +74,6 @@ def wait_until(condition, what):
 
 
 def pytest_sessionstart(session):
-    """Later than plugins connect to each other."""
     is_worker = hasattr(session.config, "workerinput")  # One of several (pytest -n).
     if is_worker and not own_network.enter() and os.environ.get("MLXCOMM_OWN_NETWORK"):
         pytest.exit("this worker got no network of its own (a limit of namespaces?), and others have one")
@@ -100,7 +97,7 @@ class Process:
         self._queue.put(None)
 
     def wait_for(self, text):
-        """The first line from here on that holds the text."""
+        """Returns the next line that contains the text."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -114,7 +111,7 @@ class Process:
                 return line
 
     def finish(self):
-        """Exit code, once it has ended by itself."""
+        """Waits until the process ends and returns its exit code."""
         code = self.child.wait(timeout=PATIENCE)
         self._reader.join(timeout=PATIENCE)
         while not self._queue.empty():
@@ -143,7 +140,6 @@ class Process:
 
 
 def completed(command, **kwargs):
-    """Runs a program to its end, and keeps what it says."""
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=PATIENCE, **kwargs)
 
 
@@ -152,7 +148,7 @@ def mlxcommctl(*words, **kwargs):
 
 
 def lines_of(processes):
-    """What each has said, once all have ended by themselves, with code 0."""
+    """Expects that all end with exit code 0; returns their output."""
     for process in processes:
         assert process.finish() == 0, process.lines[-30:]
     return [process.lines for process in processes]
@@ -161,7 +157,7 @@ def lines_of(processes):
 class Cluster:
     def __init__(self, folder, count, client_settings="", peer_settings="", top_settings="",
                  links=None):
-        """links: pairs (who dials, who is dialed); all pairs unless given."""
+        """links: pairs (dialer, acceptor); all pairs unless given."""
         self.folder = folder
         self.count = count
         self.links = links or [(a, b) for a in range(count) for b in range(a)]
@@ -182,18 +178,16 @@ class Cluster:
         return str(self.keys[node])
 
     def own_keys(self):
-        """Each node has a key file of its own from here on, the same key in all."""
+        """Gives each node a key file of its own, with the same key."""
         self.keys = [self.folder / f"key-{node}" for node in range(self.count)]
         for key in self.keys:
             key.write_text(self.key.read_text(encoding="ascii"), encoding="ascii")
             key.chmod(0o600)
 
     def dials(self, node, dialed):
-        """The port at which node finds the other one."""
         return self.ports[dialed]
 
     def more_peer_settings(self, node):
-        """What a cluster of another kind says of one node alone."""
         return ""
 
     def write_config(self, node):
@@ -223,7 +217,7 @@ class Cluster:
         return self
 
     def ctl(self, *words, node=0, codes=(0,), **kwargs):
-        """What mlxcommctl says of the node, ending with one of these codes."""
+        """Returns mlxcommctl's output for the node; its exit code must be one of these."""
         done = mlxcommctl(*words, "--socket", self.socket(node), **kwargs)
         assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
         return done.stdout
@@ -231,6 +225,15 @@ class Cluster:
     def status(self, node=0):
         done = mlxcommctl("status", "--json", "--socket", self.socket(node))
         return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def events(self, node=0):
+        reported = self.ctl("events", "--json", "-n", "1000", node=node)
+        return [json.loads(line) for line in reported.splitlines()]
+
+    def findings(self, *words, node=0):
+        """Returns what doctor finds, by code; its exit code depends on this machine, too."""
+        report = json.loads(self.ctl("doctor", "--json", *words, node=node, codes=(0, 1, 4)))
+        return {finding["code"]: finding for finding in report["findings"]}
 
     def wait_linked(self):
         def linked():
@@ -249,7 +252,7 @@ class Cluster:
         wait_until(linked, "all daemons are linked")
 
     def start_as(self, rank, size, command, node=0, job="job", environment=None, **kwargs):
-        """Any program, with the variables of a rank's place."""
+        """Starts a program with the variables that a launcher sets for a rank."""
         process = Process(
             command, {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
                       "MLXCOMM_SOCKET": self.socket(node), **(environment or {})}, **kwargs)
@@ -268,8 +271,8 @@ class Cluster:
 
 
 def clusters(kind, folder):
-    """For fixtures: make(count, **settings) gives a running cluster of this kind, or with start=False one
-    that is still to be started; all of it ends with the test."""
+    """For fixtures: make(count, **settings) returns a running cluster of this kind, or one to be started with
+    start=False. All clusters end with the test."""
     made = []
 
     def make(count, start=True, **settings):
@@ -283,22 +286,19 @@ def clusters(kind, folder):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """As clusters() says, of Cluster."""
     yield from clusters(Cluster, tmp_path)
 
 
 @pytest.fixture
 def counted(tmp_path):
-    """As clusters() says, of interop.counted.CountedCluster, of which each daemon tells what went through
-    it."""
+    """Makes clusters whose daemons count their operations."""
     from interop.counted import CountedCluster
     yield from clusters(CountedCluster, tmp_path)
 
 
 @pytest.fixture
 def lab(tmp_path):
-    """lab(wiring, **settings) gives a running ground.cluster.LabCluster; all of it ends with the
-    test. Skipped where network namespaces are not allowed."""
+    """lab(wiring, **settings) returns a running LabCluster. Skips if network namespaces are not allowed."""
     from ground.cluster import LabCluster
     from ground.namespaces import NotAllowed
     made = []
@@ -317,7 +317,7 @@ def lab(tmp_path):
 
 @pytest.fixture(scope="session")
 def undisturbed_soft_roce(tmp_path_factory):
-    """As soft_roce, but one for each kind of limits, for all tests that leave it as it was."""
+    """One SoftRoceCluster for each kind of limits, for tests that leave it as it was."""
     from soft_roce import SoftRoceCluster
     made = {}
 
@@ -334,8 +334,7 @@ def undisturbed_soft_roce(tmp_path_factory):
 
 @pytest.fixture
 def soft_roce(tmp_path):
-    """soft_roce(limits, **settings), in the machine of rdma-vm, gives a running
-    soft_roce.SoftRoceCluster with an RDMA rail; all of it ends with the test."""
+    """soft_roce(limits, **settings) returns a running SoftRoceCluster with an RDMA rail."""
     from soft_roce import SoftRoceCluster
     made = []
 

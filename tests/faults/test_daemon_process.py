@@ -2,16 +2,13 @@
 
 import json
 import os
-import pathlib
 import pty
 import signal
 import stat
 import subprocess
 import sys
 
-from conftest import PATIENCE, Process, find_program, mlxcommctl, wait_until
-
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
+from conftest import PATIENCE, RANK, Process, find_program, mlxcommctl, wait_until
 
 
 def write_config(folder, extra=""):

@@ -2,7 +2,6 @@
 all learn which rank is at fault, and nothing else changes."""
 
 import os
-import pathlib
 import re
 import signal
 import subprocess
@@ -11,10 +10,9 @@ import time
 
 import pytest
 
-from conftest import PATIENCE, SIGKILL, Process, completed, find_program, mlxcommctl, wait_until
+from conftest import PATIENCE, RANK, SIGKILL, Process, completed, find_program, mlxcommctl, wait_until
 from ground.client_hello import spoil_queue
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
 

@@ -2,18 +2,15 @@
 connection is plain. Every result is right, no rank is lost, and people are told which cable it is. And
 processes that write into their buffers while an operation uses them, which looks the same."""
 
-import json
-import pathlib
 import random
 
 import pytest
 from listening_relay import Relay
 
-from conftest import mlxcommctl, wait_until
+from conftest import RANK, wait_until
 from ground.outcomes import ranks_on
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
 
 
@@ -38,10 +35,6 @@ class FlippingRelay(Relay):
             passed += len(data)
 
         return flips if towards == self.towards else lambda data: None
-
-
-def answer(*words):
-    return mlxcommctl(*words).stdout
 
 
 SUMS = [f"sum:float32:{count}" for count in (1_000_000, 10_000, 300_000, 2_000_000)] * 4
@@ -69,10 +62,8 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, security, towar
     finder = 0 if towards else 1
     [link] = wait_until(lambda: links_with_changes(c, finder), "status tells of it")
     assert link["changed_on"] == "127.0.0.1 - 127.0.0.1"
-    assert "bytes were changed or lost on the way" in answer("status", "--socket", c.socket(finder))
-    findings = json.loads(answer("doctor", "--json", "--socket", c.socket(0)))["findings"]
-    [found, *_] = [finding for finding in findings if finding["code"] == "MC514"]
-    assert found["remedy"].startswith("replace the cable")
+    assert "bytes were changed or lost on the way" in c.ctl("status", node=finder)
+    assert c.findings()["MC514"]["remedy"].startswith("replace the cable")
 
 
 # Why: a queue pair's own sum ends at the device, and memory behind it may flip bits as well.

@@ -10,11 +10,10 @@ import socket
 
 import pytest
 
-from conftest import PATIENCE, Process, completed, find_program, free_port, mlxcommctl, wait_until
+from conftest import PATIENCE, RANK, Process, completed, find_program, free_port, wait_until
 from ground import stranger
 from ground.daemon_resources import MIB, Resources, expect_given_back
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 VERDICT_BYTES = 8
 ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
 NODES_MAX = 64
@@ -176,8 +175,7 @@ def test_all_addresses_share_nodes_max_and_a_configured_node_gets_in(busy, tmp_p
         number = wait_until(late.id, "it answers")
         c.daemons[0].wait_for(f"node {number}: 64 nodes are linked here already")
         assert "late" not in linked_names(c)
-    doctor = mlxcommctl("doctor", "--json", "--socket", c.socket(0))
-    assert "MC513" in {one["code"] for one in json.loads(doctor.stdout)["findings"]}, doctor.stdout
+    assert "MC513" in c.findings()
     # The same one, at the address that node-0 names.
     with Late(c, tmp_path, f'listen: "127.0.0.1:{named}"'):
         wait_until(lambda: "late" in linked_names(c), "who is named gets the place of one that has only come")

@@ -3,15 +3,13 @@ ones, and the trace that is made from it."""
 
 import json
 import os
-import pathlib
 import pty
 import subprocess
 
 import pytest
 
-from conftest import PATIENCE, SIGKILL, find_program, wait_until
+from conftest import PATIENCE, RANK, SIGKILL, find_program, wait_until
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
 

@@ -1,12 +1,10 @@
 """Jobs over nodes that are not all linked to each other: chains and rings of real daemons, where
 nodes in between forward frames, and daemons in between that die."""
 
-import pathlib
 
-from conftest import SIGKILL, wait_until
+from conftest import RANK, SIGKILL, wait_until
 from ground.outcomes import until_looping
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 CHAIN = [(1, 0), (2, 1)]
 RING = [(1, 0), (2, 1), (3, 2), (3, 0)]
 

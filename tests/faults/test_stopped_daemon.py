@@ -11,7 +11,6 @@ import signal
 import time
 
 import pytest
-from test_trust import events
 
 from conftest import wait_until
 from ground.daemon_resources import given_back
@@ -59,7 +58,7 @@ def as_before(c):
 
 
 def lost_nodes(c, node):
-    return [event["object"] for event in events(c, node) if event["kind"] == "node_lost"]
+    return [event["object"] for event in c.events(node) if event["kind"] == "node_lost"]
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

@@ -7,11 +7,9 @@ import resource
 
 import pytest
 
-from conftest import POSIX, Process, find_program, wait_until
+from conftest import POSIX, RANK, Process, find_program, wait_until
 from ground.outcomes import until_looping
 from operations.test_rdma import fake_verbs, start, verbs, wait_for_rails  # noqa: F401
-
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")

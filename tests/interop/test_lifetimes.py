@@ -3,16 +3,13 @@ waits in vain, and the rest still works."""
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from conftest import Process, lines_of, mlxcommctl, wait_until
-
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
+from conftest import RANK, Process, lines_of, mlxcommctl, wait_until
 
 
 def an_operation_is_in_flight(cluster):

@@ -47,6 +47,13 @@ def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", 
     return waiting, late
 
 
+def expect_sum(waiting, late, more=""):
+    """Lets the late rank go on; then both end well."""
+    late.say()
+    waiting.wait_for(f"sum 2.0{more}")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
 def state_of(process):
     return completed(["ps", "-o", "stat=", "-p", str(process.child.pid)], check=True).stdout[:1]
 
@@ -58,9 +65,7 @@ def test_a_handler_that_returns_runs_once_while_its_rank_waits_and_the_wait_goes
     number = getattr(signal, f"SIG{name}")
     waiting.signal(number)
     waiting.wait_for(f"handler {number:d} True 1")
-    late.say()
-    waiting.wait_for(f"sum 2.0 [{number:d}]")
-    assert [waiting.finish(), late.finish()] == [0, 0]
+    expect_sum(waiting, late, f" [{number:d}]")
 
 
 @pytest.fixture(params=["mlxcomm", "stock"])
@@ -88,9 +93,7 @@ def test_a_handler_that_returns_changes_no_sum_as_with_stock_mlx(pair, name):
     waiting, late = pair(f"signal.signal(signal.SIG{name}, handle)", "print('sum', total.item(), times)\n")
     number = getattr(signal, f"SIG{name}")
     waiting.signal(number)
-    late.say()
-    waiting.wait_for(f"sum 2.0 [{number:d}]")
-    assert [waiting.finish(), late.finish()] == [0, 0]
+    expect_sum(waiting, late, f" [{number:d}]")
 
 
 # Why: a laptop's lid is closed, and opened again.
@@ -125,9 +128,7 @@ def test_what_a_handler_raises_ends_the_wait(cluster, name):
 def test_a_handler_of_another_signal_runs_after_the_wait_and_cancels_nothing(cluster):
     waiting, late = waits(cluster, "print('sum', total.item(), times)\n", name="CHLD")
     waiting.signal(signal.SIGCHLD)
-    late.say()
-    waiting.wait_for(f"sum 2.0 [{signal.SIGCHLD:d}]")
-    assert [waiting.finish(), late.finish()] == [0, 0]
+    expect_sum(waiting, late, f" [{signal.SIGCHLD:d}]")
 
 
 # Why: programs use alarms as timeouts of what has nothing to do with other ranks.
@@ -138,9 +139,7 @@ def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
     waiting, late = waits(cluster, text,
                           "def end(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, end)")
     waiting.wait_for("in time")
-    late.say()
-    waiting.wait_for("sum 2.0")
-    assert [waiting.finish(), late.finish()] == [0, 0]
+    expect_sum(waiting, late)
 
 
 # Why: Python has one flag for several arrivals of a signal, and the next one was taken for one of them.

@@ -1,18 +1,16 @@
 """Programs that end by an error: the traceback's last frame is the program's own line."""
 
-import pathlib
 import re
 import signal
 import sys
 
 import pytest
 
-from conftest import Process, find_program, wait_until
+from conftest import RANK, Process, find_program, wait_until
 
 # Before, an exception that went through Python keeps its frames (mlxcomm/tracebacks.py).
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and newer")
 
-WAITING = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 HERE = "import os, sys, mlx.core as mx, mlxcomm\n"
 JOIN = "world = mlxcomm.init(); rank = world.rank()\n"
 LOSE = JOIN + "if rank == 1: os.kill(os.getpid(), 9)\n"
@@ -124,7 +122,7 @@ def test_traceback_of_ctrl_c_is_only_the_programs_line(cluster, tmp_path, call, 
     c = cluster(1)
     program = tmp_path / "program.py"
     program.write_text(HERE + JOIN + call)
-    c.rank(1, 2, WAITING, arguments=["wait"])
+    c.rank(1, 2, RANK, arguments=["wait"])
     waiting = Process([sys.executable, *way, str(program)],
                       {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
                        "MLXCOMM_SOCKET": c.socket(0)})

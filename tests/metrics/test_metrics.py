@@ -1,7 +1,6 @@
 """What Prometheus reads from a real daemon: with its own parser, and with promtool where there is one."""
 
 import contextlib
-import pathlib
 import re
 import shutil
 import socket
@@ -12,11 +11,10 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import PATIENCE, completed, find_program, free_port, wait_until
+from conftest import PATIENCE, RANK, completed, find_program, free_port, wait_until
 from ground.daemon_resources import given_back
 from ground.outcomes import at_work
 
-RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -35,11 +33,10 @@ def samples(text):
 def measured(cluster):
     """Two daemons that have done a job of two ranks; and the first one's metrics."""
     port = free_port()
-    c = cluster(2, top_settings="")
-    c.daemons[0].signal(15)
-    c.daemons[0].finish()
-    c.settings = ("", "", f'metrics {{ listen: "127.0.0.1:{port}" }}')
+    c = cluster(2, start=False, top_settings=f'metrics {{ listen: "127.0.0.1:{port}" }}')
     c.start_daemon(0)
+    c.settings = ("", "", "")
+    c.start_daemon(1)
     c.wait_linked()
     ranks = [c.rank(rank, 2, RANK, node=rank, arguments=["sum:float32:300000", "gather:8"])
              for rank in (0, 1)]

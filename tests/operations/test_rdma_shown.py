@@ -14,18 +14,13 @@ from operations.test_rdma import fake_verbs, rdma_rails, start, verbs  # noqa: F
 OF_INTERFACE = "device rdma_127.0.0.1 "
 
 
-def findings(cluster):
-    reported = json.loads(cluster.ctl("doctor", "--json", codes=(0, 1, 4)))
-    return {finding["code"]: finding for finding in reported["findings"]}
-
-
 def settings(verbs, more=""):
     return f'rdma {{ enabled: true library: "{verbs.library}" limits: APPLE {more} }}'
 
 
 def await_finding(cluster, code):
-    wait_until(lambda: code in findings(cluster), f"doctor finds {code}")
-    finding = findings(cluster)[code]
+    wait_until(lambda: code in cluster.findings(), f"doctor finds {code}")
+    finding = cluster.findings()[code]
     assert finding["found"] and finding["expected"] and finding["remedy"], finding
     return finding
 
@@ -39,7 +34,7 @@ def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
     assert text.endswith("health: all is well\n")
     rail = rdma_rails(c, 0)[0]
     assert (rail["rdma"]["device"], rail["rdma"]["service"]) == ("rdma_en1", "UC")
-    found = findings(c)
+    found = c.findings()
     lacks = {code for code in found if "MC306" <= code <= "MC307" or "MC310" <= code <= "MC320"}
     assert not lacks - {"MC319"}, "but for what this user may lock"
     assert "rdma_en1 active, 1 of 10 queue pairs" in found["MC321"]["found"]
@@ -74,7 +69,7 @@ def test_rdma_is_not_reported_if_it_is_off(cluster):
     assert "rdma" not in c.ctl("status", "-v").lower() and "rdma" not in c.ctl("topology").lower()
     text = c.ctl("doctor", codes=(0, 1, 4))
     assert "MC31" not in text and "MC32" not in text, text
-    assert findings(c)["MC321"]["found"].startswith("off")
+    assert c.findings()["MC321"]["found"].startswith("off")
 
 
 CASES = [

@@ -1,19 +1,12 @@
-"""What happens to an RDMA rail of soft-RoCE and to operations on it when ports, devices and daemons go:
-TCP carries on, and the rail comes back by itself."""
+"""Ports and devices of a soft-RoCE rail go away, and daemons are killed: TCP carries on, and the rail comes
+back."""
 
 import pytest
 
 from conftest import SIGKILL, wait_until
-from ground.outcomes import all_fine, heard, ranks_on, until_looping
+from ground.outcomes import at_work, heard, ranks_on, until_looping
 from operations.test_operations import run
 from soft_roce import LIMITS, MUCH, QUICK, add_device, chosen, delete_device, set_port
-
-
-def looping(cluster, stop):
-    """Two ranks that sum until the file is there, and check every value."""
-    ranks = ranks_on(cluster, range(2), f"loop:8:1000000:{stop}")
-    until_looping(ranks)
-    return ranks
 
 
 def carries(cluster):
@@ -22,40 +15,37 @@ def carries(cluster):
 
 
 @pytest.mark.parametrize("limits, end", chosen([("APPLE", 0), ("LINUX", 1)], often=0))
-def test_a_port_that_goes_down_in_mid_operation_is_not_noticed(soft_roce, tmp_path, limits, end):
-    """How: under a job that sums all the time; a connection that takes another way carries on."""
+def test_a_port_that_goes_down_in_mid_operation_is_not_noticed(soft_roce, limits, end):
+    """How: the daemons also have a connection over loopback, which carries on."""
     c = soft_roce(limits, spare=True)
-    ranks = looping(c, tmp_path / "stop")
-    carries(c)
-    set_port(end, "down")
-    c.wait_rdma(False)
-    set_port(end, "up")
-    c.wait_rdma(True)
-    carries(c)
-    (tmp_path / "stop").touch()
-    all_fine(ranks)
+    with at_work(c, range(2), 1_000_000):
+        carries(c)
+        set_port(end, "down")
+        c.wait_rdma(False)
+        set_port(end, "up")
+        c.wait_rdma(True)
+        carries(c)
 
 
-def test_a_device_that_is_deleted_in_mid_operation_is_not_noticed(soft_roce, tmp_path):
-    """Why: the kernel waits with a deleted device until nobody has it open any more."""
+def test_a_device_that_is_deleted_in_mid_operation_is_not_noticed(soft_roce):
+    """Why: the kernel keeps a deleted device until no process has it open."""
     c = soft_roce("APPLE")
-    ranks = looping(c, tmp_path / "stop")
-    carries(c)
-    delete_device(0)
-    c.wait_rdma(False)
-    assert "tcp" in c.rails(0)
-    add_device(0)
-    c.wait_rdma(True)
-    carries(c)
-    (tmp_path / "stop").touch()
-    all_fine(ranks)
+    with at_work(c, range(2), 1_000_000):
+        carries(c)
+        delete_device(0)
+        c.wait_rdma(False)
+        assert "tcp" in c.rails(0)
+        add_device(0)
+        c.wait_rdma(True)
+        carries(c)
 
 
 @pytest.mark.parametrize("limits", chosen(LIMITS, often=1))
-def test_ranks_get_an_error_when_a_daemon_is_killed(soft_roce, tmp_path, limits):
-    """And with the daemon that is started in its place there is a rail again."""
+def test_ranks_get_an_error_when_a_daemon_is_killed(soft_roce, limits):
+    """A daemon that is started in its place has a rail again."""
     c = soft_roce(limits, peer_settings=QUICK)
-    ranks = looping(c, tmp_path / "stop")
+    ranks = ranks_on(c, range(2), "loop:8:1000000:never")
+    until_looping(ranks)
     carries(c)
     c.daemons[1].signal(SIGKILL)
     _, what = heard(ranks[0])

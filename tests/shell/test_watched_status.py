@@ -1,8 +1,4 @@
-"""A status that is watched on a terminal: on the other screen, which goes when it ends.
-
-Why: it once wiped what the terminal had scrolled past, and a message that is written to the other screen is
-gone with it.
-"""
+"""status --watch on a terminal uses the alternate screen, so that the terminal keeps its scrollback."""
 
 import os
 import pty
@@ -28,7 +24,7 @@ while True:
 
 
 class Watched:
-    """mlxcommctl status --watch on a terminal of so many rows."""
+    """mlxcommctl status --watch on a terminal."""
 
     def __init__(self, socket, rows=24, columns=80, options=WATCH):
         self.ours, theirs = pty.openpty()
@@ -43,8 +39,12 @@ class Watched:
         while wanted not in self.said:
             self.said += os.read(self.ours, 65536).decode()
 
+    def stop(self):
+        self.child.send_signal(signal.SIGINT)
+        return self.finish()
+
     def finish(self):
-        """All it has said, and its exit code."""
+        """Returns its output and its exit code."""
         try:
             while piece := os.read(self.ours, 65536):
                 self.said += piece.decode()
@@ -74,15 +74,13 @@ def test_a_daemon_that_has_gone_is_waited_for_in_place(cluster):
     c.start_daemon(0)
     watched.said = ""
     watched.until("health: ")
-    watched.child.send_signal(signal.SIGINT)
-    assert watched.finish()[1] == 0
+    assert watched.stop()[1] == 0
 
 
 def test_a_small_terminal_gets_the_first_lines_and_the_last(cluster):
     watched = Watched(cluster(2).socket(0), rows=3)
     watched.until("health: ")
-    watched.child.send_signal(signal.SIGINT)
-    said, _ = watched.finish()
+    said, _ = watched.stop()
     frame = said.split("\x1b[H")[1].split("\x1b[J")[0]
     lines = [line.replace("\x1b[2K", "") for line in frame.split("\r\n")]
     assert len(lines) == 3 and re.fullmatch(r"\.\.\. \d+ more lines", lines[1]), lines
@@ -107,8 +105,7 @@ def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_
 
     watched = Watched(c.socket(0), rows=40)
     watched.until("health: ")
-    watched.child.send_signal(signal.SIGINT)
-    assert "more lines" not in watched.finish()[0]
+    assert "more lines" not in watched.stop()[0]
 
 
 def test_in_a_pipe_nothing_is_for_terminals(cluster):

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Cluster, Process, clusters, find_program, find_test_program, mlxcommctl, wait_until
 from ground.daemon_resources import MARGINS, Resources, expect_given_back
-from ground.outcomes import ranks_on, until_looping
+from ground.outcomes import at_work, ranks_on
 
 UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
 MIB = 1 << 20
@@ -131,79 +131,64 @@ def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
             expect_given_back(pid, then, MARGINS)
 
 
-def test_a_restart_waits_for_running_jobs_and_serves_new_ones(upgraded, tmp_path):
+def test_a_restart_waits_for_running_jobs_and_serves_new_ones(upgraded):
     c = upgraded(2)
-    end = tmp_path / "end"
-    ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    until_looping(ranks)
-    before = c.ask(0)
-    answer = wait_until(lambda: c.answer(0, before), "status tells of it")
-    assert answer["release"] and answer["clients"] == 1, answer
-    text = mlxcommctl("status", "--socket", c.socket(0)).stdout
-    assert f"restarts as {answer['release']} once 1 client has ended" in text, text
-    c.expect_well(c.job("meanwhile", "sum:8", f"sum:{MIB}"))
-    assert c.own(0)["start"] == before["start"]
-    end.touch()
-    c.expect_well(ranks)
+    with at_work(c, range(2), MIB, job="long"):
+        before = c.ask(0)
+        answer = wait_until(lambda: c.answer(0, before), "status reports it")
+        assert answer["release"] and answer["clients"] == 1, answer
+        text = c.ctl("status")
+        assert f"restarts as {answer['release']} once 1 client has ended" in text, text
+        c.expect_well(c.job("meanwhile", "sum:8", f"sum:{MIB}"))
+        assert c.own(0)["start"] == before["start"]
     c.await_next(0, before)
     c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
 
 
-def test_a_restart_that_waits_can_be_taken_back(upgraded, tmp_path):
-    """Why: a job may run for days, and who asked may change his mind. A wake-up that nobody sent for, as any
-    process of its user can send it, is none either: it must not take a program that is in use for idle."""
+def test_a_restart_that_waits_can_be_taken_back(upgraded):
+    """Why: a job may run for days. SIGALRM, which any process of its user can send, must not restart a busy
+    daemon."""
     c = upgraded(2)
-    end = tmp_path / "end"
-    ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    until_looping(ranks)
-    c.daemons[0].signal(signal.SIGUSR1)  # Nothing waits: nothing to take back.
-    before = c.ask(0)
-    wait_until(lambda: c.answer(0, before), "it waits")
-    c.daemons[0].signal(signal.SIGALRM)
-    c.daemons[0].signal(signal.SIGUSR1)
-    taken_back = wait_until(lambda: (c.answer(0, before) or {}).get("taken_back"), "it stays")
-    assert taken_back
-    text = mlxcommctl("status", "--socket", c.socket(0)).stdout
-    assert "restart" not in text, text
-    end.touch()
-    c.expect_well(ranks)
+    with at_work(c, range(2), MIB, job="long"):
+        c.daemons[0].signal(signal.SIGUSR1)  # Nothing waits: nothing to take back.
+        before = c.ask(0)
+        wait_until(lambda: c.answer(0, before), "it waits")
+        c.daemons[0].signal(signal.SIGALRM)
+        c.daemons[0].signal(signal.SIGUSR1)
+        wait_until(lambda: (c.answer(0, before) or {}).get("taken_back"), "it stays")
+        text = c.ctl("status")
+        assert "restart" not in text, text
     c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
     assert c.own(0)["start"] == before["start"]
     c.await_next(0, c.ask(0))  # And asked again, it goes.
 
 
-def test_an_invalid_upgrade_is_refused_and_nothing_is_lost(upgraded, tmp_path):
-    """Each with its reason in status and in the events; the old program serves on, and takes the place
-    over as soon as what is there will do."""
+def test_an_invalid_upgrade_is_refused_and_nothing_is_lost(upgraded):
+    """Status and events have each reason; the old program serves on until a valid one is there."""
     c = upgraded(2)
-    end = tmp_path / "end"
-    ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    until_looping(ranks)
 
     def expect_refused(*texts):
         before = c.ask(0)
         answer = wait_until(lambda: c.answer(0, before), f"it is refused because of {texts}")
         assert all(text in answer["refused"] for text in texts), answer
-        events = mlxcommctl("events", "--json", "--socket", c.socket(0)).stdout
-        assert "restart_refused" in events, events
+        assert any(event["kind"] == "restart_refused" for event in c.events()), c.events()
 
     config = c.folder / "0.textproto"
     right = config.read_text()
-    config.write_text(right + "drain_timeout: 1\n")
-    expect_refused("drain_timeout")
-    config.write_text(right)
-    c.path(0).unlink()
-    expect_refused(str(c.path(0)), "no such program")
-    c.path(0).write_text("#!/bin/sh\nexit 0\n")
-    c.path(0).chmod(0o755)
-    expect_refused(str(c.path(0)), "cannot take over")
-    c.path(0).unlink()
-    c.put(0, "far")
-    expect_refused("speaks protocol version 9", "node-1 version 7", "--force")
-    c.put(0, "today")
-    before = c.ask(0)
-    end.touch()
-    c.expect_well(ranks)
+    with at_work(c, range(2), MIB, job="long"):
+        config.write_text(right + "drain_timeout: 1\n")
+        expect_refused("drain_timeout")
+        config.write_text(right)
+        c.path(0).unlink()
+        expect_refused(str(c.path(0)), "no such program")
+        c.path(0).write_text("#!/bin/sh\nexit 0\n")
+        c.path(0).chmod(0o755)
+        expect_refused(str(c.path(0)), "cannot take over")
+        c.path(0).unlink()
+        c.put(0, "far")
+        expect_refused("speaks version 9", "node-1 version 7", "--force")
+        c.put(0, "today")
+        before = c.ask(0)
     c.await_next(0, before)
     c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
 
