@@ -1,4 +1,4 @@
-"""A running cluster of real daemons on hosts of the lab, and the means to disturb it."""
+"""A cluster of real daemons on hosts of the lab, and ways to disturb it."""
 
 import json
 import os
@@ -22,18 +22,18 @@ PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives up no node while a test run
 
 
 def burst_bytes(rate):
-    """What a bucket at the rate ("2.5gbit") fills in a millisecond: with less, a late timer on a
-    busy machine loses what the cable could have carried, and there are only timers."""
+    """Returns a millisecond's bytes at the rate ("2.5gbit"); with less, late timers of a busy machine lose
+    bandwidth."""
     number, unit = re.fullmatch(r"([0-9.]+)([kmg]?bit)", rate).groups()
     bits = float(number) * {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit]
     return max(16 * 1024, int(bits / 8 / 1000))
 
 
 class LabCluster:
-    """Daemons named node-0, node-1, ... according to the wiring; each has its own host.
+    """Daemons node-0, node-1, ... according to the wiring, each on its own host.
 
-    discovery: daemons get no addresses, and there are none but link-local ones.
-    keys: of each node, which cluster's key it holds; all the same unless given."""
+    discovery: daemons get no addresses, and hosts have only link-local ones.
+    keys: the number of each node's cluster key; all the same unless given."""
 
     def __init__(self, folder, wiring, family=4, peer_settings="reconnect_delay_max_ms: 200",
                  client_settings="", top_settings="", discovery=False, keys=None):
@@ -63,7 +63,7 @@ class LabCluster:
     def _lay_cables(self):
         for place in self.wiring.places:
             self.namespaces.add_host(place)
-            # A host's defaults are not the test's subject; every kernel has this one.
+            # Every kernel has this one.
             self.namespaces.call(["sh", "-c", f"echo reno > {CONGESTION_CONTROL}"], host=place)
             if place.startswith("switch-"):
                 self.namespaces.ip(place, "link add name bridge0 type bridge", "link set bridge0 up")
@@ -98,8 +98,8 @@ class LabCluster:
             self._shape(end, rate)
 
     def cut(self, *names, at=None):
-        """Pulls cables. Both ends see that the carrier is gone; at the end that is set down
-        (node `at`; the switch's end, else the first) the interface is down as well."""
+        """Pulls cables: both ends lose the carrier, and one interface is set down: that of node `at`, of
+        the switch, or the first."""
         for name in names:
             end = self._pulled_end(self.wiring.cable(name), at)
             self.namespaces.ip(end.place, f"link set {end.interface} down")
@@ -121,7 +121,7 @@ class LabCluster:
         return next((end for end in cable.ends if not end.ipv4), cable.ends[0])
 
     def mute(self, name, node):
-        """Half-open: nothing that the node sends gets out, and no interface shows it."""
+        """Drops everything that the node sends; no interface shows it."""
         end = self.wiring.cable(name).end_at(f"node-{node}")
         self.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", "dev", end.interface,
                               "root", "tbf", "rate", "8bit", "burst", "1b", "limit", "1b"])
@@ -131,7 +131,7 @@ class LabCluster:
         self._shape(cable.end_at(f"node-{node}"), cable.rate)
 
     def lose(self, name, percent):
-        """Of the packets of each end, by chance. A filter drops them: netem is not in every kernel."""
+        """Drops packets of both ends at random, by a filter because not every kernel has netem."""
         for end in self.wiring.cable(name).ends:
             tc = ["tc", "-n", end.place]
             self.namespaces.call([*tc, "qdisc", "replace", "dev", end.interface, "clsact"])
@@ -141,7 +141,7 @@ class LabCluster:
                                   "handle", "1", "bpf", "da", "bytecode", program])
 
     def sent_bytes(self, node):
-        """The bytes that have gone out of each of the node's interfaces since it was made."""
+        """Returns the bytes that each of the node's interfaces has sent."""
         with open(f"/proc/{self.daemons[node].pid}/net/dev", encoding="ascii") as file:
             lines = [line.split(":") for line in file if ":" in line]
         return {name.strip(): int(figures.split()[8]) for name, figures in lines}
@@ -152,14 +152,14 @@ class LabCluster:
         return self.folder / (f"key-{number}" if number else "key")
 
     def friends(self, node):
-        """The other nodes of its cluster."""
+        """Returns the other nodes with the same key."""
         return [n for n, key in enumerate(self.keys) if key == self.keys[node] and n != node]
 
     def socket(self, node):
         return str(self.folder / f"{node}.sock")
 
     def connects(self, node):
-        """Of two neighbours the one with the higher number dials, over every cable."""
+        """Returns the addresses that the node dials: of two neighbours the higher number dials."""
         addresses = []
         for interface, end in self.wiring.ends_seen_from(node):
             if int(end.place.split("-")[1]) < node:
@@ -211,7 +211,6 @@ class LabCluster:
         self.start_daemon(node)
 
     def log(self, node):
-        """The daemon's log so far."""
         return self.daemons[node].said()
 
     # --- what runs on hosts ---------------------------------------------------------
@@ -227,7 +226,7 @@ class LabCluster:
                         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job})
 
     def rank(self, rank, size, node, *words, job="job"):
-        """ground/rank.cc: a rank that carries out the words and checks every value."""
+        """Starts ground/rank.cc."""
         program = find_test_program("ground", RANK)
         return self.run(node, [program, rank, size, job, *words])
 
@@ -235,17 +234,17 @@ class LabCluster:
         return [self.rank(rank, len(nodes), node, *words, job=job)
                 for rank, node in enumerate(nodes)]
 
-    # --- what daemons say -----------------------------------------------------------
+    # --- status ---------------------------------------------------------------------
 
     def status(self, node=0):
-        """mlxcommctl status --json on that host; None: no answer."""
+        """Returns the status on that host, or None without an answer."""
         command = [find_program("mlxcommctl"), "status", "--json", "--socket", self.socket(node)]
         done = subprocess.run(self.namespaces.enter(f"node-{node}") + command,
                               capture_output=True, text=True)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def own_part(self, node):
-        """The node's own part of the status, as it sees itself."""
+        """Returns the node's report about itself."""
         status = self.status(node)
         return status["nodes"][0] if status else None
 
@@ -255,14 +254,14 @@ class LabCluster:
             if part else None
 
     def rails(self, node, to):
-        """Those over a cable that are up, without circuits."""
+        """Returns the rails that are up, without routes through other nodes."""
         link = self.link(node, to)
         rails = link.get("rails", []) if link and link["state"] == "up" else []
         return [rail for rail in rails if rail["state"] == "up" and rail["transport"] != "route"]
 
-    def wait_rails(self, node, to, count):
-        wait_until(lambda: len(self.rails(node, to)) == count,
-                   f"node-{node} has {count} rails to node-{to}")
+    def wait_rails(self, a, b, count):
+        wait_until(lambda: len(self.rails(a, b)) == len(self.rails(b, a)) == count,
+                   f"node-{a} and node-{b} have {count} rails to each other")
 
     def is_linked(self, node, others):
         part = self.own_part(node)
@@ -270,7 +269,7 @@ class LabCluster:
         return {f"node-{other}" for other in others} <= up
 
     def wait_linked(self, nodes=None):
-        """Until each of the nodes reaches all others, and neighbours without circuits."""
+        """Waits until each node reaches all others, and its neighbours directly."""
         nodes = list(range(self.wiring.nodes)) if nodes is None else nodes
         for node in nodes:
             friends = set(self.friends(node)) & set(nodes)
@@ -287,5 +286,5 @@ class LabCluster:
 
 
 def now():
-    """Seconds, on the clock that ranks print."""
+    """Returns seconds on the clock that ranks print."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)

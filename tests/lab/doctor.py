@@ -1,4 +1,4 @@
-"""doctor on every host of a lab: what it finds there, and its remedies, followed to the letter."""
+"""Runs doctor on every host of a lab, and follows its remedies to the letter."""
 
 import json
 import re
@@ -10,16 +10,22 @@ SEVERITIES = {"error": 1, "warning": 4, "note": 0, "ok": 0}
 WELL = frozenset()
 
 
+def report(c, node, *words):
+    """Returns the output of mlxcommctl on the host."""
+    process = c.run(node, [find_program("mlxcommctl"), *words])
+    process.finish()
+    return "\n".join(process.said())
+
+
 class Doctor:
-    """Of a running ground.cluster.LabCluster."""
 
     def __init__(self, c):
         self.c = c
-        # Whether the machine's clock is synchronised is not the tests' subject.
+        # The machine's clock may not be synchronised.
         self.environment = {"LD_PRELOAD": find_test_program("faults", "libfaults_moved_clock.so")}
 
     def ctl(self, node, *words, text=None, codes=(0,)):
-        """(exit code, standard output) of mlxcommctl on the host."""
+        """Returns mlxcommctl's exit code and output on the host."""
         command = ["env", f"MLXCOMM_SOCKET={self.c.socket(node)}",
                    *(f"{name}={value}" for name, value in self.environment.items()),
                    find_program("mlxcommctl"), *words]
@@ -29,15 +35,14 @@ class Doctor:
         return done.returncode, done.stdout
 
     def examine(self, node, *words):
-        """(exit code, its findings other than of what is well, and than jobs that failed lately: no remedy
-        takes these away)."""
+        """Returns doctor's exit code and its findings, without healthy ones and jobs that failed recently."""
         code, out = self.ctl(node, "doctor", "--json", *words, codes=SEVERITIES.values())
         return code, [one for one in json.loads(out)["findings"]
                       if one["severity"] != "ok" and one["code"] != "MC519"]
 
     def says(self, node, expected, *words):
-        """Waits until doctor there says just these codes, to programs and to people; then returns its
-        findings. Its exit code tells of the worst. A list: any of these sets of codes."""
+        """Waits until doctor reports exactly these codes as JSON and as text, with the exit code of the worst,
+        and returns its findings. expected may be a list of alternatives."""
         last, sets = [], [set(one) for one in (expected if isinstance(expected, list) else [expected])]
 
         def is_said():
@@ -55,23 +60,22 @@ class Doctor:
         try:
             wait_until(is_said, "doctor says so")
         except AssertionError as error:
-            raise AssertionError(f"node-{node} is to say {sets}, and says {last}") from error
+            raise AssertionError(f"node-{node}: expected {sets}, found {last}") from error
         return last[1:]
 
     def everywhere(self, expected, *words):
-        """Of each node its findings: expected has the codes of each."""
+        """Returns each node's findings; expected has each node's codes, none unless given."""
         return {node: self.says(node, expected.get(node, WELL), *words)
                 for node in range(self.c.wiring.nodes)}
 
     # --- remedies -------------------------------------------------------------------
 
     def run_command(self, node, finding):
-        """The command that doctor shows to who is on that host."""
         assert finding["command"], finding
         self.c.namespaces.call(finding["command"].split(), host=f"node-{node}")
 
     def run_remedy(self, finding):
-        """The command for Linux that the remedy names, on the node that it names."""
+        """Runs the remedy's command for Linux on the node that it names; returns that node."""
         said = re.match(r"(?:.*: )?on node-(\d+), (?:as root: )?(ip link set dev [^(]+?) \(",
                         finding["remedy"])
         assert said, finding
@@ -79,18 +83,15 @@ class Doctor:
         return int(said[1])
 
     def take_key(self, taker, giver):
-        """What remedies about keys name."""
         files = [str(self.c.key(self.c.keys[node])) for node in (taker, giver)]
         _, code = self.ctl(giver, "cluster", "key", "show", "--key-file", files[1])
         self.ctl(taker, "cluster", "key", "rotate", "--take", "--key-file", files[0], text=code)
 
 
 def only(findings, code):
-    """The one finding with it."""
     [found] = [one for one in findings if one["code"] == code]
     return found
 
 
 def any_of(findings, code):
-    """Of several that say the same, the first."""
     return next(one for one in findings if one["code"] == code)

@@ -2,15 +2,10 @@
 
 import json
 
-from conftest import find_program, wait_until
+from conftest import wait_until
 from ground.cluster import PATIENT
 from ground.wiring import chain, pair
-
-
-def report(c, node, *words):
-    process = c.run(node, [find_program("mlxcommctl"), *words])
-    process.finish()
-    return "\n".join(process.said())
+from lab.doctor import report
 
 
 def findings(c, node):

@@ -2,18 +2,13 @@
 
 import json
 
-from conftest import find_program, wait_until
+from conftest import wait_until
 from ground.cluster import QUICK
 from ground.outcomes import at_work
 from ground.wiring import detour, switch
+from lab.doctor import report
 
 MIB = 1 << 20
-
-
-def report(c, node, *words):
-    process = c.run(node, [find_program("mlxcommctl"), *words])
-    process.finish()
-    return "\n".join(process.said())
 
 
 def in_packets(c):

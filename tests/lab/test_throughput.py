@@ -1,6 +1,5 @@
-"""What shaped cables carry together, beside each alone and beside iperf3. Ratios of medians that
-were measured in turns on the same cables; nothing here depends on how fast the machine is, as long
-as it can fill the cables."""
+"""Two shaped cables carry nearly the sum of both. Medians of turns on the same cables are compared: results
+do not depend on the machine's speed if it can fill the cables."""
 
 import json
 import shutil
@@ -8,13 +7,12 @@ import statistics
 
 import pytest
 
-from conftest import wait_until
 from ground.outcomes import all_fine
 from ground.wiring import pair
 
 ROUNDS = 2
-SUMS = 4  # Of each turn; the first finds out what the rails carry and does not count.
-SECONDS = 1.4  # About the time of one sum: some chunks more than rails may have under way.
+SUMS = 4  # In each turn; the first one measures the rails and does not count.
+SECONDS = 1.4  # For about one sum: some chunks more than rails may have in flight.
 
 
 def megabits(c, cables):
@@ -25,7 +23,6 @@ class Measured:
     """all_reduce of two ranks; each node sends and receives all of the bytes of each."""
 
     def __init__(self, c, tmp_path, turns):
-        """Each turn is the cables that it will have."""
         self.folder, self.turn = tmp_path, 0
         self.bytes = [round(SECONDS * megabits(c, turn) * 1e6 / 64) * 8 for turn in turns]
         words = [word for n, count in enumerate(self.bytes) for word in
@@ -33,7 +30,7 @@ class Measured:
         self.ranks = c.ranks([0, 1], *words)
 
     def bits_per_second(self):
-        """Of one turn: every sum but the first."""
+        """Measures the next turn, without its first sum."""
         (self.folder / f"go-{self.turn}").touch()
         count = self.bytes[self.turn]
         self.turn += 1
@@ -46,24 +43,18 @@ class Measured:
         return count * 8 * (SUMS - 1) / sum(seconds[1:])
 
 
-def wait_rails(c, count):
-    wait_until(lambda: (len(c.rails(0, 1)), len(c.rails(1, 0))) == (count, count),
-               f"both have {count} rails to each other")
-
-
 def only(c, cables):
-    """Pulls the others and plugs these in."""
     for cable in c.wiring.cables:
         if cable.name in cables and cable.name in c.cut_cables:
             c.restore(cable.name)
     for cable in c.wiring.cables:
         if cable.name not in cables and cable.name not in c.cut_cables:
             c.cut(cable.name)
-    wait_rails(c, len(cables))
+    c.wait_rails(0, 1, len(cables))
 
 
 def iperf3(c, cable):
-    """What one TCP connection carries over the cable; None: there is no iperf3 here."""
+    """Measures one TCP connection over the cable; returns None without iperf3."""
     if not shutil.which("iperf3"):
         return None
     address = c.wiring.cable(cable).end_at("node-1").ipv4
@@ -75,9 +66,8 @@ def iperf3(c, cable):
 
 
 def compare(c, tmp_path, say):
-    """Medians of each cable alone and of both; turns are interleaved, so that what disturbs the
-    machine disturbs all of them."""
-    wait_rails(c, 2)
+    """Returns the medians of each cable and of both; turns are interleaved, so a busy moment disturbs all."""
+    c.wait_rails(0, 1, 2)
     names = [cable.name for cable in c.wiring.cables]
     choices = [[names[0]], names, [names[1]]]
     measured = Measured(c, tmp_path, choices * ROUNDS)
@@ -108,8 +98,8 @@ def say(capsys):
 
 
 def reached(c, tmp_path, say, share, goal, text):
-    """Whether share(one, other, both) reaches the goal. A machine that is busy for a while fills
-    no cables, so a low result is measured again, twice at most."""
+    """Returns whether share(one, other, both) reaches the goal. A low result of a busy machine is measured
+    again, at most twice."""
     for attempt in range(3):
         folder = tmp_path / f"attempt-{attempt}"
         folder.mkdir()

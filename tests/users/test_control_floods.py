@@ -1,9 +1,10 @@
-"""Another user floods control connections, with frames of HTTP/2 that no client sends (flood.py).
+"""Another user floods control connections with frames of HTTP/2 that no client sends (flood.py).
 
-The daemon cuts it, or goes on reading what does no harm. A job beside it goes on, each value of it checked;
-memory, descriptors and threads are afterwards what they were.
+The daemon ends the connection or reads on. A job of another user continues with right values, and the daemon
+leaks no memory, descriptor or thread.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -32,7 +33,7 @@ ADDRESSES = 1000
 # daemon/services/answer_budget.h, and what is on its way.
 ANSWERS_MAX = 5 * MIB
 CALL_BYTES = 24 * 1024  # What gRPC has for a call that is open.
-# The flight recorder takes its pages as events of the job come to lie in them, flood or none.
+# The job's events fill the flight recorder's pages.
 RECORDED_BYTES = 16384 * 64  # kLoopEvents (daemon/record/flight_recorder.h), 64 bytes each.
 
 
@@ -51,7 +52,7 @@ class Victim(Users):
         return Resources.of(self.daemons[0].child.pid)
 
     def flood(self, kind, count=1):
-        """What flood.py said."""
+        """Runs flood.py and returns its output."""
         process = self.start_flood(kind, count)
         assert process.finish() == 0, process.lines[-3:]
         return process.lines
@@ -72,12 +73,12 @@ class Victim(Users):
 
 
 class LonelyVictim(Victim):
-    """It has many neighbours to dial, at addresses where nobody answers: each is a line of its status."""
+    """A daemon with a long status: each of its many neighbours that never answer is a line of it."""
 
     def __init__(self, folder):
         super().__init__(folder, 1)
         connect = " ".join(f'connect: "127.0.0.1:{port}"' for port in range(1, 1 + ADDRESSES))
-        # Dialed once; the next time no test is there any more.
+        # It dials once during the test.
         pauses = "reconnect_delay_min_ms: 60000 reconnect_delay_max_ms: 600000"
         self.settings = (self.settings[0], "", f'peers {{ key_file: "{self.key}" {connect} {pauses} }}')
 
@@ -99,50 +100,44 @@ def lonely_victim(tmp_path):
     made.end()
 
 
-def expect_as_before(victim, before):
-    """20 % of memory, what a thread of gRPC has for itself, and the flight recorder's pages may stay."""
+@contextlib.contextmanager
+def leaves_nothing(victim, first="window_update"):
+    """The block may leave 20 % of memory, what a gRPC thread keeps, and the flight recorder's pages. The
+    first flood makes the daemon allocate what gRPC keeps from its first connection on."""
+    victim.flood(first)
+    before = victim.use()
+    yield before
     margins = {"memory": before.memory * 0.2 + MIB + RECORDED_BYTES, "descriptors": 0, "threads": 0}
     expect_given_back(victim.daemons[0].child.pid, before, margins)
+    victim.expect_exact()
 
 
 @pytest.mark.parametrize("kind", flood.CUT)
 def test_a_flood_is_cut_and_leaves_nothing(victim, kind):
-    victim.flood("window_update")  # What gRPC has from its first connection on.
-    before = victim.use()
-    for line in victim.flood(kind, 3)[:3]:
-        assert line.startswith("cut"), line
-    expect_as_before(victim, before)
+    with leaves_nothing(victim):
+        for line in victim.flood(kind, 3)[:3]:
+            assert line.startswith("cut"), line
     assert victim.ended() == {REASONS[kind]: 3}
     victim.daemons[0].wait_for("ended the control connection of process")
-    victim.expect_exact()
 
 
 @pytest.mark.parametrize("kind", flood.TAKEN)
 def test_what_does_no_harm_is_read_and_leaves_nothing(victim, kind):
-    victim.flood("window_update")
-    before = victim.use()
-    victim.flood(kind, 3)
-    expect_as_before(victim, before)
-    victim.expect_exact()
+    with leaves_nothing(victim):
+        victim.flood(kind, 3)
 
 
-# Why: a limit of each connection alone would be none for who connects again.
+# Why: a limit of each connection would not limit a user that connects again.
 def test_a_user_that_reconnects_without_end_is_limited(victim):
-    victim.flood("ping")
-    before = victim.use()
-    victim.flood("ping", 200)
-    expect_as_before(victim, before)
+    with leaves_nothing(victim, first="ping"):
+        victim.flood("ping", 200)
     assert victim.ended() == {"pings": 201}
-    victim.expect_exact()
 
 
 def test_a_tool_that_never_reads_loses_its_connection(victim):
-    victim.flood("window_update")
-    before = victim.use()
-    victim.flood("never_read", TOOLS)
-    expect_as_before(victim, before)
+    with leaves_nothing(victim):
+        victim.flood("never_read", TOOLS)
     assert victim.ended() == {"unread": TOOLS}
-    victim.expect_exact()
 
 
 # Why: a process that opens no window makes gRPC keep its answers, and a flight record has megabytes.
@@ -155,21 +150,18 @@ def test_a_user_can_have_one_record_in_flight(victim):
 # Why: gRPC keeps an answer for which a process opens no window, and the status of a large cluster is long.
 def test_answers_that_no_window_is_open_for_are_bounded(lonely_victim):
     victim = lonely_victim
-    victim.flood("window_update")
-    before = victim.use()
-    process = victim.start_flood("leave_unsent", TOOLS)
-    left, refused = map(int, re.findall(r"\d+", process.wait_for("left")))
-    assert left + refused == TOOLS * flood.CALLS_AT_ONCE and refused > 0
-    held = victim.use().memory - before.memory
-    assert held < ANSWERS_MAX + (left + refused) * CALL_BYTES, (left, refused, held)
-    victim.daemons[0].wait_for("refused an answer of")
-    assert victim.status(), "others have theirs"
-    process.end()
-    expect_as_before(victim, before)
-    victim.expect_exact()
+    with leaves_nothing(victim) as before:
+        process = victim.start_flood("leave_unsent", TOOLS)
+        left, refused = map(int, re.findall(r"\d+", process.wait_for("left")))
+        assert left + refused == TOOLS * flood.CALLS_AT_ONCE and refused > 0
+        held = victim.use().memory - before.memory
+        assert held < ANSWERS_MAX + (left + refused) * CALL_BYTES, (left, refused, held)
+        victim.daemons[0].wait_for("refused an answer of")
+        assert victim.status(), "other users still get answers"
+        process.end()
 
 
-# Why: one user's calls were each written on the payload's thread and asked of each node, and took all places.
+# Why: each call of a user asked every node on the payload's thread, and they took all places.
 @pytest.mark.parametrize("method", flood.ASKED)
 def test_asking_without_end_leaves_root_its_places(victim, method):
     process = victim.start_flood(method, TOOLS)
@@ -197,20 +189,15 @@ def test_root_has_places_that_no_user_takes(victim):
 
 
 def test_half_frames_block_no_other_connection(victim):
-    before = victim.use()
-    process = victim.start_flood("half_frames", TOOLS)
-    process.wait_for("open")
-    assert victim.jobs(BOB)[0] == [(f"#{BOB}", "train", "running")]
-    assert victim.use().memory <= before.memory + 4 * MIB
-    process.end()
-    expect_as_before(victim, before)
-    victim.expect_exact()
+    with leaves_nothing(victim) as before:
+        process = victim.start_flood("half_frames", TOOLS)
+        process.wait_for("open")
+        assert victim.jobs(BOB)[0] == [(f"#{BOB}", "train", "running")]
+        assert victim.use().memory <= before.memory + 4 * MIB
+        process.end()
 
 
 def test_malformed_calls_of_all_methods_are_answered_and_leave_nothing(victim):
-    victim.flood("window_update")
-    before = victim.use()
-    victim.flood("malformed", 20)
-    assert victim.jobs(ANN)[0] == []
-    expect_as_before(victim, before)
-    victim.expect_exact()
+    with leaves_nothing(victim):
+        victim.flood("malformed", 20)
+        assert victim.jobs(ANN)[0] == []

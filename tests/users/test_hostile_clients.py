@@ -1,5 +1,5 @@
-"""Processes of one user that behave as no client does, while another user's job checks every byte of
-what it gets: the daemon lives, the job notices nothing, and all that the daemon spent is given back."""
+"""Hostile clients of one user beside another user's job: the daemon lives, every byte of the job is right,
+and nothing leaks."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ GOOD_HELLO = HELLO.pack(MAGIC, VERSION, CLIENT, 1 << 20, 0)
 
 @pytest.fixture
 def beside(users, tmp_path):  # noqa: F811
-    """beside(**margins) is a block in which hostile things are done to a daemon that works for BOB."""
+    """While the block beside(**margins) runs, the daemon works for BOB."""
     c = users(1)
 
     @contextlib.contextmanager
@@ -45,9 +45,8 @@ def beside(users, tmp_path):  # noqa: F811
 
 
 def connect(c):
-    """As whoever this process is at the moment."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(c.socket(0))  # It waits for its place, which one with a timeout does not.
+    connection.connect(c.socket(0))  # With a timeout it would not wait for its place.
     connection.settimeout(60)
     return connection
 
@@ -62,7 +61,6 @@ def counter(c, name):
 
 
 def many_files(count):
-    """As many of this process's as the system allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 256
     if soft < wanted <= hard:
@@ -99,7 +97,6 @@ def test_half_hellos_are_refused_however_much_of_them_came(beside):
 
 
 def wrong_descriptors(kind, folder, kept):
-    """What nobody asked for; `kept` closes it."""
     def opened(number):
         kept.callback(os.close, number)
         return number
@@ -132,7 +129,7 @@ KINDS = ["file", "directory", "zeros", "pipe", "sockets", "nested sockets", "mem
          "too many", *(["epoll"] if hasattr(select, "epoll") else [])]
 
 
-# Why: descriptors that a process sends are the receiver's from then on, whether it wants them or not.
+# Why: the receiver of a descriptor owns it.
 @pytest.mark.parametrize("when", ["with the hello", "with each byte of it", "later", "on the doorbell"])
 def test_unexpected_descriptors_are_closed(beside, tmp_path, when):
     with beside() as c, contextlib.ExitStack() as kept:
@@ -147,7 +144,7 @@ def test_unexpected_descriptors_are_closed(beside, tmp_path, when):
                 else:
                     connection.sendall(GOOD_HELLO)
                 answer, own, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 4)
-                for descriptor in own:  # Until then: without them the session ends, and the connection.
+                for descriptor in own:  # Without them the session ends.
                     kept_until_sent.callback(os.close, descriptor)
                 assert len(answer) == ANSWER_BYTES and len(own) == 3, (kind, answer)
                 assert answer[FAILURE_CODE_AT] == 0, (kind, answer)
@@ -164,14 +161,14 @@ def vandal(c, *words):
     return done.lines
 
 
-# Why: a side that could shorten the other's mapping could end it with SIGBUS.
+# Why: a shorter mapping would end the other side with SIGBUS.
 def test_clients_cannot_resize_shared_memory(beside):
     with beside() as c:
         lines = vandal(c, "sizes")
         assert len(lines) >= 6 and all(line.endswith("refused") for line in lines), lines
 
 
-# Why: the pages of an arena are its client's to give back; the daemon reads zeros there.
+# Why: a client can give pages of its arena back to the system; the daemon then reads zeros.
 def test_arenas_lose_their_pages_while_the_daemon_works_in_them(beside):
     with beside() as c:
         lines = vandal(c, "holes")
@@ -188,12 +185,12 @@ def test_a_queue_and_an_arena_are_scribbled_over_at_any_moment(beside):
                                            ("running", ["rank 1: RANK_LOST"]),
                                            ("leaving", ["rank 1: RANK_LOST"])])
 def test_a_closed_doorbell_ends_only_its_session(beside, phase, others):
-    """Its process lives on: nothing else shows the daemon that it is gone."""
+    """The process stays alive, so only the doorbell shows that its session is over."""
     with beside() as c:
         assert vandal(c, "doorbell", phase) == ["rank 0: its session ended", *others]
 
 
-# Why: calls that fail and rings for nothing cost the loop more than they cost their user.
+# Why: failing calls and useless rings cost the loop more than the user.
 @pytest.mark.parametrize("what", ["calls", "rings"])
 def test_floods_of_useless_requests_are_slowed_and_end_no_session(beside, what):
     with beside() as c:

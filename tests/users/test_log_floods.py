@@ -1,5 +1,5 @@
-"""Somebody does again and again what the daemon writes a line about: its log grows by less than 1 KiB a
-second, and says how many lines it has left out."""
+"""A process causes log lines without end: the log grows by less than 1 KiB a second, and counts the lines
+that it left out."""
 
 import os
 import signal
@@ -22,17 +22,12 @@ A_SECOND = 1024
 
 @pytest.fixture
 def limited(users):  # noqa: F811
-    """limited(nodes) is a cluster whose first daemon, ended with the test, has written no more than it may of
-    three sources."""
-    clusters = []
-
-    def make(nodes):
-        clusters.append(users(nodes))
-        return clusters[-1]
-
+    """limited(nodes) makes a cluster; at the end its first daemon's log must be within the limit of three
+    sources."""
+    made = []
     began = time.monotonic()
-    yield make
-    for c in clusters:
+    yield lambda nodes: made.append(users(nodes)) or made[-1]
+    for c in made:
         daemon = c.daemons[0]
         daemon.signal(signal.SIGTERM)
         assert daemon.finish() == 0
@@ -44,7 +39,7 @@ def text_flood(c, count):
     return Process([sys.executable, flood.__file__, str(ANN), c.socket(0), "not_utf8", str(count)])
 
 
-# Why: libprotobuf writes 220 bytes to standard error about each, wherever the log goes.
+# Why: libprotobuf writes 220 bytes to standard error for each.
 def test_invalid_utf8_is_logged_at_a_limited_rate(limited):
     c = limited(1)
     once = text_flood(c, 1000)

@@ -1,8 +1,7 @@
-"""Two users on real daemons: each has no access to what the other has, does and knows.
+"""Two users on real daemons: neither has access to the other's jobs, memory and records.
 
-Only root can start processes as other users. The programs are copied to a folder that all may read,
-because the build may lie in one that they may not enter. The users are numbers without accounts,
-unless a test is about names.
+Only root can start processes as other users. The programs are copied to a folder that all users can read. The
+users are numbers without accounts, unless a test is about names.
 """
 
 import contextlib
@@ -21,7 +20,16 @@ import unicodedata
 
 import pytest
 
-from conftest import PATIENCE, SIGKILL, Cluster, Process, find_program, find_test_program, wait_until
+from conftest import (
+    PATIENCE,
+    SIGKILL,
+    Cluster,
+    Process,
+    clusters,
+    find_program,
+    find_test_program,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
 ANN, BOB = 61001, 61002
@@ -29,7 +37,7 @@ ANN, BOB = 61001, 61002
 
 @contextlib.contextmanager
 def as_user(uid):
-    """Whoever is at a socket's other end is told the effective user of connect() and listen()."""
+    """Sets the effective user, which the other end of a socket gets with connect() and listen()."""
     os.setegid(uid)
     os.seteuid(uid)
     try:
@@ -44,7 +52,6 @@ class Users(Cluster):
 
     def __init__(self, folder, count, client_settings=""):
         super().__init__(folder, count, client_settings=f"unknown_users: true {client_settings}")
-        # With its folders world-readable from the root down, like /tmp.
         self.public = pathlib.Path(tempfile.mkdtemp(prefix="mlxcomm-users-", dir="/tmp"))
         self.public.chmod(0o755)
         build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
@@ -87,19 +94,11 @@ class Users(Cluster):
 
 @pytest.fixture
 def users(tmp_path):
-    made = []
-
-    def make(count, client_settings=""):
-        made.append(Users(tmp_path, count, client_settings))
-        return made[-1].start()
-
-    yield make
-    for one in made:
-        one.end()
+    yield from clusters(Users, tmp_path)
 
 
 def job_of_two(cluster, uid, stop, nodes=(0, 0)):
-    """Two ranks that have worked, and that work again and end when the file exists."""
+    """Starts two ranks that sum once, and again when the file exists."""
     ranks = [cluster.rank_as(uid, rank, 2, "sum:64", f"await:{stop}", "sum:64", node=node)
              for rank, node in enumerate(nodes)]
     for rank in ranks:
@@ -147,7 +146,7 @@ def test_only_its_user_sees_what_a_job_did(users):
     assert "uint64[100]" in everything and "uint64[200]" in everything
 
 
-# Why: group ids are numbers that can be guessed, and the library does not protect the daemon.
+# Why: group ids can be guessed, and an attacker does not use the library.
 def test_a_user_cannot_use_another_users_group(users):
     c = users(1)
     stop = c.public / "stop"
@@ -171,7 +170,7 @@ def test_a_user_cannot_use_another_users_group(users):
 
 
 def test_a_limit_is_one_users_and_is_free_again_after_a_crash(users):
-    c = users(1, "clients_per_user_max: 2")
+    c = users(1, client_settings="clients_per_user_max: 2")
     stop = c.public / "stop"
     ranks = job_of_two(c, ANN, stop)
     third = c.rank_as(ANN, 0, 1, "sum:64", job="other")
@@ -192,7 +191,7 @@ def test_a_limit_is_one_users_and_is_free_again_after_a_crash(users):
 def test_the_operators_group_sees_all_and_accounts_have_names(users):
     account = pwd.getpwnam("daemon")  # On every Debian and Mac, with a group of its own.
     group = grp.getgrgid(account.pw_gid).gr_name
-    c = users(1, f'operators_group: "{group}"')
+    c = users(1, client_settings=f'operators_group: "{group}"')
     stop = c.public / "stop"
     ranks = job_of_two(c, BOB, stop)
     assert c.jobs(account.pw_uid)[0] == [(f"#{BOB}", "train", "running")], "an operator"
@@ -204,8 +203,7 @@ def test_the_operators_group_sees_all_and_accounts_have_names(users):
 
 
 def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
-    """As in tests/faults/test_meeting.py, where the other job is of the same user. What is asked meanwhile is
-    answered with JSON all the same."""
+    """As in tests/faults/test_meeting.py, with jobs of two users; verbs still print valid JSON meanwhile."""
     c = users(1)
     process = Process([find_test_program("faults", "meeting_attack"), c.socket(0), "scribble", "7", str(ANN),
                        str(BOB)])
@@ -222,10 +220,10 @@ def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_ranks_of_several_accounts_share_no_memory(users):
-    """They may be of one job, but to the page on which ranks meet any of them could write."""
+    """Why: any rank can write to the page on which ranks meet."""
     def has_page(rank):
         return "mlxcomm-page" in pathlib.Path(f"/proc/{rank.child.pid}/maps").read_text()
-    c = users(1, "users: SHARED")
+    c = users(1, client_settings="users: SHARED")
     stop = c.public / "stop"
     of_one = job_of_two(c, ANN, stop)
     of_two = [c.rank_as(uid, rank, 2, "sum:64", f"await:{stop}", "sum:64", job="mixed")
@@ -237,19 +235,18 @@ def test_ranks_of_several_accounts_share_no_memory(users):
     assert [rank.finish() for rank in of_one + of_two] == [0] * 4
 
 
-# Why: where neither XDG_RUNTIME_DIR nor TMPDIR is set (cron, su, containers) a private daemon's socket lies
-# in /tmp, where any user can be there first. He would get the memory of all who take it for their own.
-# How: a socket of Bob's, to which all may connect, waits where Ann's and root's private daemons would be. It
-# must not even hear a hello.
+# Why: without XDG_RUNTIME_DIR and TMPDIR (cron, su, containers) a private daemon's socket is in /tmp, where
+# any user can make one first and get the memory of every client.
+# How: a socket of Bob's is where Ann's and root's private daemons would be. It must not get even a hello.
 @pytest.mark.parametrize("alien", ["folder", "socket", "listener", "all of a namespace"])
 @pytest.mark.parametrize("uid", [0, ANN])
 def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
-    """In a user namespace that maps nobody all users look alike, the own one too."""
+    """In a user namespace without a mapping all users look the same."""
     before = ["unshare", "--user"] if alien == "all of a namespace" else []
     if before and subprocess.run([*before, "true"], user=ANN, group=ANN, check=False).returncode != 0:
         pytest.skip("this user may not make a user namespace")
     c = users(0)
-    folder = c.public / f"mlxcommd-{65534 if before else uid}"  # As the namespace calls everybody.
+    folder = c.public / f"mlxcommd-{65534 if before else uid}"  # Every user's number in the namespace.
     folder.mkdir()
     os.chown(folder, BOB, BOB)
     path = folder / "mlxcommd.sock"
@@ -284,7 +281,7 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
     impostor.close()
 
 
-# Why: it would seem to serve everybody, and every process of another user would refuse it.
+# Why: it seems to serve all users, but processes of other users refuse it.
 def test_a_daemon_of_an_ordinary_user_warns_that_it_serves_that_user_only(users):
     c = users(0)
     shutil.copy(find_program("mlxcommd"), c.public)
@@ -302,7 +299,6 @@ def test_a_daemon_of_an_ordinary_user_warns_that_it_serves_that_user_only(users)
     daemon = c.run_as(BOB, "mlxcommd", "--config", config)
     daemon.wait_for(f"will serve only user {BOB} and root")
     daemon.wait_for("is ready")
-    # Nor does it hear of them.
     for program in (["mlxcommctl", "status"], ["ground_rank", "0", "1", "job", "sum:64"]):
         process = c.run_as(ANN, *program, environment={"MLXCOMM_SOCKET": str(c.public / "bob" / "socket")})
         assert process.finish() != 0
@@ -317,13 +313,13 @@ def has_control(text):
     return any(unicodedata.category(character) == "Cc" for character in text)
 
 
-# Why: what people look at in a terminal has names in it that any process has chosen.
+# Why: people see these names in terminals.
 def test_names_that_processes_choose_are_refused_or_shown_without_control_characters(users):
     c = users(1)
     program = c.public / "e\x1b[2J\nvil\u202e"
     shutil.copy(c.public / "ground_rank", program)
     ranks = [c.run_as(BOB, program.name, 0, 2, name, "sum:8") for name in EVIL]
-    wait_until(lambda: len(c.jobs(BOB)[0]) == 3, "those of a name that will do wait for their other rank")
+    wait_until(lambda: len(c.jobs(BOB)[0]) == 3, "ranks with valid names wait for their other rank")
     assert {rank.finish() for rank, name in zip(ranks, EVIL) if has_control(name) or len(name) > 200} == {3}
     shown = [c.ask_as(0, *verb) for verb in (
         ("status", "-v"), ("record", "-n", "0"), ("events", "--last", "99"), ("status", "--json"), ("jobs",))]
