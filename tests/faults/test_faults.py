@@ -1,5 +1,5 @@
-"""Every fault in the lives of clients and daemons, with real processes and kill -9: no rank hangs,
-all learn which rank is at fault, and nothing else changes."""
+"""Faults of ranks and daemons, with real processes and kill -9: no rank hangs, all learn which rank is at
+fault, and other jobs continue."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def test_killed_rank_is_named_to_the_other(cluster, nodes):
     survivor.wait_for("checked RankLostError code=RANK_LOST rank=1")
     survivor.wait_for("latched")
     assert survivor.finish() == 3
-    # The job's name is free again, and the daemons serve on.
+    # The job's name is free again.
     again = [c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=["sum:float32:10"]) for r in (0, 1)]
     assert [process.finish() for process in again] == [0, 0], [p.lines for p in again]
 
@@ -44,8 +44,7 @@ def test_rank_that_stops_calling_is_named_at_the_deadline(cluster, nodes):
     caller.wait_for("checked DeadlineExceededError code=DEADLINE_EXCEEDED rank=1")
 
 
-# Why: a job may be started again while a rank of its last run still exists. Shown as one job, it
-# had ranks of both runs, and the size of either.
+# Why: status showed both runs as one job.
 @LAYOUTS
 def test_status_separates_a_job_that_forms_again_from_its_last_run(cluster, nodes):
     c = cluster(nodes)
@@ -61,7 +60,7 @@ def test_status_separates_a_job_that_forms_again_from_its_last_run(cluster, node
     failed = ("failed", 2, [left.child.pid])
     wait_until(lambda: jobs() == [failed], "the run has failed")
     again = c.rank(1, 3, RANK, node=nodes - 1)
-    wait_until(lambda: len(jobs()) == 2, "both runs are told")
+    wait_until(lambda: len(jobs()) == 2, "both runs are shown")
     assert jobs() == [failed, ("forming", 3, [again.child.pid])]
 
 
@@ -122,8 +121,7 @@ def test_a_drain_that_times_out_ends_the_jobs(cluster):
     assert c.daemons[0].finish() in (0, 3)
 
 
-# Why: while it lets jobs end a daemon looked absent: processes were told to start it, and people could not
-# see for whom it waits.
+# Why: a draining daemon looked absent: errors advised to start it, and its jobs were not shown.
 def test_a_draining_daemon_refuses_new_processes_and_shows_its_jobs(cluster, tmp_path):
     c = cluster(1, top_settings="drain_timeout_ms: 600000")
     ranks = [c.rank(rank, 2, RANK, arguments=["wait"]) for rank in range(2)]
@@ -149,12 +147,12 @@ def test_a_draining_daemon_refuses_new_processes_and_shows_its_jobs(cluster, tmp
     assert re.search(rf"health: node node-0 is {left}: it takes no new jobs until", text), text
     code, text = reported("doctor")
     assert "MC516" in text and re.search(rf"found +{left}", text), text
-    # One line before any rank runs, instead of a traceback from each of them.
+    # One line before any rank runs, instead of a traceback from each.
     code, text = reported("launch", "-n", "2", "--", "echo", "a rank runs")
     assert code == 1 and re.fullmatch(
         rf"mlxcommctl: mlxcommd on node-0 is {left}: it takes no new jobs until it is started again; nothing "
         r"was started\n", text), text
-    # It is the daemon of the ranks that counts.
+    # The ranks' own daemon counts.
     for path, code in ((c.socket(0), 1), (f"{tmp_path}/none.sock", 0)):
         command = ["launch", "--env", f"MLXCOMM_SOCKET={path}", "--", "echo", "a rank runs"]
         done = mlxcommctl(*command)
@@ -185,9 +183,8 @@ def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster
     assert first.finish() == 0 and last.finish() == 0
 
 
-# Why: a rank may give up (Ctrl-C) after its world has formed but before it knows that; its process
-# lives on, and the others must not wait for it.
-# How: node 1 stands still, so that the world cannot become ready in the meantime.
+# Why: a rank may give up (Ctrl-C) before it knows that its world has formed; the others must not wait.
+# How: node 1 is stopped, so that the world cannot become ready.
 def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster):
     c = cluster(2, peer_settings="heartbeat_timeout_ms: 600000")
     other = c.rank(1, 2, RANK, node=1, arguments=["sum:float32:4"])
@@ -207,15 +204,15 @@ def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster)
     assert any("rank 0" in line and "gave up" in line for line in other.lines), other.lines
 
 
-# Why: the daemons of one machine, or of two that slept at the same time, have received nothing from
-# each other for all that time; neither has gone. (A clock that counts sleep is macOS's.)
-# How: both stand still until the limit of silence is long over.
+# Why: two machines that slept at the same time have received nothing from each other meanwhile; macOS's clock
+# counts sleep.
+# How: both daemons are stopped for longer than the heartbeat timeout.
 def test_daemons_that_slept_at_the_same_time_keep_their_link(cluster):
     c = cluster(2, peer_settings="heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2500")
     for daemon in c.daemons:
         daemon.signal(signal.SIGSTOP)
     over = time.monotonic() + 7
-    wait_until(lambda: time.monotonic() > over, "they have stood still for long enough")
+    wait_until(lambda: time.monotonic() > over, "they were stopped for long enough")
     for daemon in c.daemons:
         daemon.signal(signal.SIGCONT)
     for node in range(2):
@@ -226,7 +223,7 @@ def test_daemons_that_slept_at_the_same_time_keep_their_link(cluster):
         assert "rail_up" in reported and "rail_down" not in reported, reported
 
 
-# Why: a call without a timeout has the daemon's, and a daemon that hangs keeps none.
+# Why: a call without a timeout has the daemon's, and a stopped daemon keeps none.
 def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     c = cluster(1, client_settings="rendezvous_timeout_ms: 5000")
     script = ("import mlxcomm\ntry:\n mlxcomm.init(job='job', rank=0, size=2)\n"

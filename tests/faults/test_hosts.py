@@ -1,4 +1,4 @@
-"""mlxcommctl hosts import, and launch with hosts, where it needs no second machine."""
+"""mlxcommctl hosts import, and launch with hosts over a stand-in for ssh."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def test_mlxs_hosts_come_out_as_they_went_in(tmp_path):
     assert json.loads(out.read_text()) == HOSTS
 
 
-# Why: mlx.launch and mlx.distributed_config must be able to read it too.
+# Why: mlx.launch and mlx.distributed_config read it, too.
 def test_mpis_hosts_become_a_file_that_mlx_reads(tmp_path):
     common = pytest.importorskip("mlx._distributed_utils.common")
     file = tmp_path / "hosts"
@@ -60,8 +60,8 @@ def test_json_is_the_hosts_also_where_they_go_to_a_file(tmp_path):
     jsonschema.validate(reported, json.loads(ctl("schema", "hosts", "import").stdout))
 
 
-def ssh(folder, script):
-    """A program that is called like ssh; `$host` and `$command` are its arguments."""
+def ssh(folder, script='exec sh -c "$command"\n'):
+    """Makes a stand-in for ssh; `$host` and `$command` are its arguments."""
     path = folder / "ssh"
     path.write_text('#!/bin/sh\nfor word; do host=$command; command=$word; done\n' + script)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -81,14 +81,14 @@ def test_command_for_the_host_is_understood_by_shells(tmp_path, shell):
     assert sorted(done.stdout.splitlines()) == ["[0] 0 it's \\ a", "[1] 1 it's \\ a"]
 
 
-# Why: the copy on the other machine was forgotten, or was an old one.
+# Why: people forget the copy on the other machine.
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
 def test_copy_brings_the_script_and_its_folder_to_the_other_host(tmp_path):
     here, there = tmp_path / "my scripts", tmp_path / "there"
     (here / ".git").mkdir(parents=True)
     (here / "train.py").write_text("import data\n")
     (here / "data.py").write_text("print('copied')\n")
-    # The other host has another folder at that path. As ssh does, this joins the words of the command.
+    # The other host has another folder at that path. Like ssh it joins the words of the command.
     stand_in = ssh(tmp_path, f"""while [ "$1" != far ]; do shift; done; shift
 exec sh -c "$(printf %s "$*" | sed "s,'[^']*my scripts',{there},g")"\n""")
     done = launch(stand_in, "--copy", "--cwd", here, "--", sys.executable, "train.py")
@@ -110,7 +110,7 @@ def test_copy_refuses_the_home_folder_and_reports_a_failed_copy(tmp_path):
     assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code" in done.stderr
 
 
-# Why: local ranks inherited it, and those elsewhere said that no mlxcommd runs there.
+# Why: only local ranks inherited it.
 def test_the_socket_of_the_environment_is_that_of_all_hosts(tmp_path):
     stand_in = ssh(tmp_path, 'unset MLXCOMM_SOCKET; exec sh -c "$command"\n')
     done = ctl("launch", "--ssh", stand_in, "--hosts", "localhost,far", "--",
@@ -127,8 +127,7 @@ def test_a_host_file_with_several_ranks_on_a_host_warns_of_the_shared_gpu(tmp_pa
 
 @pytest.mark.parametrize("words, ranks", [(["-N", "3"], 3), (["-n", "2", "-N", "3"], 3), (["-n", "2"], 4)])
 def test_ranks_in_all_are_spread_over_the_hosts(tmp_path, words, ranks):
-    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
-    done = launch(stand_in, *words, "--", "sh", "-c", "echo $MLX_WORLD_SIZE", hosts="far,further")
+    done = launch(ssh(tmp_path), *words, "--", "sh", "-c", "echo $MLX_WORLD_SIZE", hosts="far,further")
     assert sorted(done.stdout.splitlines()) == [f"[{rank}] {ranks}" for rank in range(ranks)], done.stderr
 
 
@@ -155,9 +154,8 @@ def test_every_unavailable_host_is_reported(tmp_path):
     stand_in = ssh(tmp_path, 'case $host in far) exec sh -c "$command" ;; *) exit 255 ;; esac\n')
     done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
     assert done.returncode == 1 and not (tmp_path / "started").exists()
-    reported = sorted(line for line in done.stderr.splitlines())
-    assert reported == [f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started"
-                    for i in (1, 2)]
+    assert sorted(done.stderr.splitlines()) == [
+        f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started" for i in (1, 2)]
 
 
 # Why: a program that knows only MLX's MPI backend must use the daemon unchanged.
@@ -167,7 +165,7 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     own = shutil.copy(find_program("mlxcommctl"), tmp_path / "bin")
     library = tmp_path / "lib" / f"libmlxcomm_mpi.{'dylib' if sys.platform == 'darwin' else 'so'}"
     environment = {k: v for k, v in os.environ.items() if k != "MLX_MPI_LIBNAME"}
-    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    stand_in = ssh(tmp_path)
 
     def shown(*words, **more):
         command = [own, "launch", "--ssh", stand_in, *words, "--", "sh", "-c", "echo $MLX_MPI_LIBNAME"]
@@ -183,22 +181,20 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
 # Why: `exec > >(tee log)` in a script prints after the script's own process has ended.
 @pytest.mark.parametrize("hosts", ["far", "localhost"])
 def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
-    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
-    done = launch(stand_in, "--", "sh", "-c",
+    done = launch(ssh(tmp_path), "--", "sh", "-c",
                   "(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo first", hosts=hosts)
     assert (done.returncode, done.stdout) == (0, "[0] first\n[0] late\n"), done.stderr
 
 
 def test_long_lines_of_a_host_are_complete(tmp_path):
-    stand_in = ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n")
-    done = launch(stand_in, "--", "true")
+    done = launch(ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n"), "--", "true")
     reported = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
     assert reported == ",".join(str(i) for i in range(1, 9001))
 
 
-# Why: where it is set, a program that knows only MLX uses MLX's ring, with other ranks than these.
+# Why: with the variable a stock program uses MLX's ring and that file's ranks.
 def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
-    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    stand_in = ssh(tmp_path)
     for hosts in ("far", "localhost"):
         for words, shown in (((), "unset"), (("--env", "MLX_HOSTFILE=mine"), "mine")):
             done = ctl("launch", "--ssh", stand_in, "--hosts", hosts, *words, "--", "sh", "-c",
@@ -207,7 +203,7 @@ def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
 
 
 def test_an_environment_that_is_too_large_is_refused(tmp_path):
-    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    stand_in = ssh(tmp_path)
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps({"envs": ["A=" + "x" * (1 << 20)], "hosts": [{"ssh": "far"}]}))
     done = ctl("launch", "--ssh", stand_in, "--hostfile", file, "--", "touch", tmp_path / "started")
@@ -216,9 +212,8 @@ def test_an_environment_that_is_too_large_is_refused(tmp_path):
 
 
 def test_garbage_from_a_host_ends_the_launch(tmp_path):
-    stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
-    done = launch(stand_in, "--", "true")
-    assert done.returncode == 1 and "unexpected reply: is mlxcommctl there the same release?" in done.stderr
+    done = launch(ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n"), "--", "true")
+    assert done.returncode == 1 and "it says what no mlxcommctl of this release does" in done.stderr
 
 
 def test_a_missing_ssh_is_reported():

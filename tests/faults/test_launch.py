@@ -55,12 +55,12 @@ def test_a_hangup_that_nohup_ignores_ends_no_rank(tmp_path):
 
 
 def has_ended(pid):
-    """Also where orphans are not reaped: then it is a zombie for ever."""
+    """A zombie counts: some systems do not reap orphans."""
     shown = completed(["ps", "-o", "stat=", "-p", str(pid)]).stdout
     return shown.strip()[:1] in ("", "Z")
 
 
-# Why: ranks of a killed launch would train on, hold memory and their place in the job.
+# Why: ranks of a killed launch would train on and keep their place in the job.
 def test_ranks_end_with_all_they_started_when_launch_is_killed():
     process = launch(2, "sh", "-c", 'sleep 3600 & echo "pid $$ $!"; wait')
     pids = [int(word) for _ in range(2) for word in process.wait_for("pid").split()[2:]]
@@ -70,8 +70,7 @@ def test_ranks_end_with_all_they_started_when_launch_is_killed():
         wait_until(lambda pid=pid: has_ended(pid), f"process {pid} has ended")
 
 
-# Why: in `launch ... | less`, less may stop reading: launch itself must not wait in a write then,
-# or Ctrl-C would have no effect, and ranks that ignore it would never end.
+# Why: `launch ... | less` may stop reading; a launch that waits in a write would ignore Ctrl-C.
 def test_a_reader_that_pauses_blocks_no_rank_from_ending():
     child = subprocess.Popen(
         [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c",
@@ -110,15 +109,14 @@ def waiting_bytes(stream):
 
 
 def in_terminal(slave):
-    """For a child that has the terminal as its own, in the foreground."""
+    """Returns a preexec_fn that makes the terminal the child's own."""
     def take():
         os.setsid()
         os.close(os.open(os.ttyname(slave), os.O_RDWR))
     return take
 
 
-# Why: a chat reads on every rank; and in the background of a terminal, where ranks are, reading
-# stops a process without a word.
+# Why: a chat reads on every rank, and a background process of a terminal is stopped when it reads.
 def test_typed_lines_go_to_every_rank():
     master, slave = pty.openpty()
     process = launch(2, "sh", "-c", 'echo here; read line; echo "got $line"', stdin=slave,
@@ -135,8 +133,7 @@ def test_typed_lines_go_to_every_rank():
         os.close(master)
 
 
-# Why: a program that asks something ends no line, and gets no answer where the question is not
-# shown.
+# Why: a prompt does not end its line.
 def test_prompt_of_rank_0_is_shown_in_a_terminal():
     master, slave = pty.openpty()
     child = subprocess.Popen(
@@ -177,13 +174,13 @@ def test_much_input_reaches_every_rank_though_one_is_slow():
     assert shown == [["[0]", "3000000"], ["[1]", "3000000"]]
 
 
-# Why: people watch; Python buffers its output to a pipe.
+# Why: Python buffers its output to a pipe.
 def test_what_python_prints_is_shown_as_it_comes():
     with launch(1, sys.executable, "-c", "print('first'); import time; time.sleep(3600)") as process:
         assert process.wait_for("first") == "[0] first"
 
 
-# Why: a program that sums gradients in the order of a set paired them wrongly, in silence.
+# Why: a program that sums gradients in the order of a set pairs wrong ones silently.
 def test_a_set_has_the_same_order_on_all_ranks():
     orders = launch(3, sys.executable, "-c", "print(list(map(str, {chr(97 + i) * 9 for i in range(20)})))")
     assert orders.finish() == 0
@@ -199,7 +196,7 @@ def test_a_variable_is_handed_on_as_it_is_here():
     assert done.returncode == 2 and "--env: HANDED is not set here: give it a value" in done.stderr
 
 
-# Why: each host would start a private daemon, and wait for ranks that never come to it.
+# Why: each host would start a private daemon and wait for ranks that never come.
 def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCOMM")}
     environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path), MLXCOMM_HOSTS="2", MLX_RANK="0",
@@ -210,7 +207,7 @@ def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
     assert not list(tmp_path.glob("mlxcommd-*/*.sock"))
 
 
-# Why: `launch ... | head` must not leave ranks that train on without anything to stop them.
+# Why: `launch ... | head` must not leave ranks behind.
 def test_ranks_end_when_their_output_is_closed():
     script = 'echo $$; if [ "$MLX_RANK" = 1 ]; then exec sleep 3600; fi; while :; do echo x; done'
     child = subprocess.Popen([find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
@@ -229,8 +226,7 @@ def test_ranks_end_when_their_output_is_closed():
             os.kill(pid, 0)
 
 
-# Why: a shell around a program dies of a signal at once; its children must end too, but get their
-# time to save their state.
+# Why: a shell dies of a signal at once; its children must get time to save their state.
 def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
     inner = 'trap "sleep 0.3; touch saved; exit" TERM; echo child; while :; do sleep 0.05; done'
     script = (f"if [ \"$MLX_RANK\" = 0 ]; then (cd {tmp_path}; {inner}) & wait; fi;"
@@ -242,7 +238,7 @@ def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
         assert (tmp_path / "saved").exists()
 
 
-# Why: everything that a rank has started in the background holds its output open.
+# Why: background processes hold the rank's output open.
 def test_background_of_a_rank_is_not_waited_for():
     process = launch(1, "sh", "-c", "sleep 3600 & echo $!")
     assert process.finish() == 0

@@ -1,5 +1,4 @@
-"""The flight recorder of real daemons: what it keeps about operations, what it says about failed
-ones, and the trace that is made from it."""
+"""The flight recorder of real daemons: its record of operations and failures, and the trace made from it."""
 
 import json
 import os
@@ -59,7 +58,7 @@ def test_a_job_or_a_group_is_selected_and_the_newest_is_last(cluster):
     assert c.ctl("record", "--job", "third") == "node node-0: no operation is recorded\n"
 
 
-# Why: after a bad night there is only the log.
+# Why: after a failure at night there is only the log.
 @LAYOUTS
 def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nodes):
     c = cluster(nodes)

@@ -41,8 +41,8 @@ class Doctor:
                       if one["severity"] != "ok" and one["code"] != "MC519"]
 
     def says(self, node, expected, *words):
-        """Waits until doctor reports exactly these codes as JSON and as text, with the exit code of the worst,
-        and returns its findings. expected may be a list of alternatives."""
+        """Waits until doctor reports exactly these codes as JSON and as text, with the worst one's exit code,
+        and returns its findings. expected may list alternatives."""
         last, sets = [], [set(one) for one in (expected if isinstance(expected, list) else [expected])]
 
         def is_said():

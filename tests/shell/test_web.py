@@ -1,4 +1,4 @@
-"""mlxcommctl web: who gets the page, what the feed tells, and what happens when the daemon goes."""
+"""mlxcommctl web: access to the page, its feed, and daemons that come and go."""
 
 import contextlib
 import ctypes
@@ -29,13 +29,13 @@ PAGE = pathlib.Path(__file__).parents[2] / "client/ctl/web/page"
 
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
-    """The folder below which the bookmark lies; not that of the user who runs the tests."""
+    """Keeps bookmarks out of the user's own folder."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a state"))
     return tmp_path / "a state"
 
 
 class Web:
-    """A mlxcommctl web that runs, and requests to it as a browser makes them."""
+    """A running mlxcommctl web, and requests to it."""
 
     def __init__(self, socket_path, *arguments, interval="50ms"):
         self.process = Process([find_program("mlxcommctl"), "web", "--json", "--interval", interval,
@@ -51,7 +51,7 @@ class Web:
         self.feeds = []
 
     def ask(self, path, headers, method="GET", body=None, address="127.0.0.1"):
-        """`path` from the page's on, or from the root with a slash."""
+        """`path` is relative to the page, or with a slash to the root."""
         connection = http.client.HTTPConnection(address, self.port, timeout=PATIENCE)
         path = path if path.startswith("/") else self.path + path
         connection.request(method, path, body, {"Connection": "close", **headers})
@@ -77,7 +77,7 @@ class Feed:
         self.answer = self.connection.getresponse()
 
     def next(self):
-        """(name, what its data is)"""
+        """Returns the next event's name and data."""
         name, data = None, []
         while line := self.answer.readline().decode():
             key, _, value = line.rstrip("\n").partition(": ")
@@ -98,7 +98,6 @@ class Feed:
 
 @pytest.fixture
 def web():
-    """web(socket, *arguments) gives a running Web."""
     made = []
 
     def make(*arguments, **options):
@@ -110,16 +109,22 @@ def web():
         one.end()
 
 
-def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
-    w = web(cluster(1).socket(0))
-    assert w.report["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?t={w.token}"
-    assert len(w.url) <= 62 and len(w.token) == 22
-    page = w.ask(f"?t={w.token}", w.own)
+@pytest.fixture
+def served(cluster, web):
+    """The page of one daemon."""
+    return web(cluster(1).socket(0))
+
+
+def test_the_token_opens_the_page_and_becomes_a_cookie(served):
+    assert served.report["bind"] == "127.0.0.1"
+    assert served.url == f"http://127.0.0.1:{served.port}{served.path}?t={served.token}"
+    assert len(served.url) <= 62 and len(served.token) == 22
+    page = served.ask(f"?t={served.token}", served.own)
     assert page.status == 200 and "<title>mlxcomm</title>" in page.text
     cookie = page.headers["Set-Cookie"]
-    assert cookie == f"mlxcomm_{w.port}={w.token}; Path={w.path}; HttpOnly; SameSite=Strict"
+    assert cookie == f"mlxcomm_{served.port}={served.token}; Path={served.path}; HttpOnly; SameSite=Strict"
     for path in ("", *(file.name for file in PAGE.iterdir() if file.suffix != ".html")):
-        answer = w.ask(path, w.cookie)
+        answer = served.ask(path, served.cookie)
         assert answer.status == 200 and answer.text, path
         kind = {"css": "text/css", "js": "text/javascript"}.get(path.partition(".")[2], "text/html")
         assert answer.headers["Content-Type"] == f"{kind}; charset=utf-8", path
@@ -128,17 +133,16 @@ def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
         assert "innerHTML" not in answer.text
 
 
-def test_requests_without_the_token_are_refused(cluster, web):
-    w = web(cluster(1).socket(0))
-    wrong = "0" * len(w.token)
+def test_requests_without_the_token_are_refused(served):
+    wrong = "0" * len(served.token)
     for path in ("", "feed", "page.js", "nothing", "/", "/feed"):
-        for headers in (w.own, {**w.own, "Cookie": f"mlxcomm_{w.port}={wrong}"}):
-            answer = w.ask(path, headers)
+        for headers in (served.own, {**served.own, "Cookie": f"mlxcomm_{served.port}={wrong}"}):
+            answer = served.ask(path, headers)
             assert answer.status == 403 and "token" in answer.text
-        assert w.ask(f"{path}?t={wrong}", w.own).status == 403
+        assert served.ask(f"{path}?t={wrong}", served.own).status == 403
 
 
-# Why: cookies ignore ports. Another user's server on 127.0.0.1 must not be sent this one's.
+# Why: cookies ignore ports, and other users' servers on 127.0.0.1 must not get this cookie.
 def test_the_cookie_goes_to_no_path_that_others_know(cluster, web):
     w = web(cluster(1).socket(0))
     other = web(cluster(1).socket(0))
@@ -148,20 +152,18 @@ def test_the_cookie_goes_to_no_path_that_others_know(cluster, web):
         assert answer.status == 404 and "Set-Cookie" not in answer.headers, path
 
 
-def test_a_foreign_host_and_other_sites_are_refused(cluster, web):
-    w = web(cluster(1).socket(0))
-    for host in ("evil.example", f"evil.example:{w.port}", "127.0.0.1:1"):
-        assert w.ask("feed", {**w.cookie, "Host": host}).status == 421
-        assert w.ask(f"?t={w.token}", {"Host": host}).status == 421
+def test_a_foreign_host_and_other_sites_are_refused(served):
+    for host in ("evil.example", f"evil.example:{served.port}", "127.0.0.1:1"):
+        assert served.ask("feed", {**served.cookie, "Host": host}).status == 421
+        assert served.ask(f"?t={served.token}", {"Host": host}).status == 421
     for site in ("cross-site", "same-site"):
-        assert w.ask("page.js", {**w.cookie, "Sec-Fetch-Site": site}).status == 403
+        assert served.ask("page.js", {**served.cookie, "Sec-Fetch-Site": site}).status == 403
 
 
-def test_nothing_can_be_changed(cluster, web):
-    w = web(cluster(1).socket(0))
+def test_nothing_can_be_changed(served):
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert w.ask(f"?t={w.token}", w.cookie, method, "x" * 100).status == 405
-    assert w.ask("", w.cookie).status == 200
+        assert served.ask(f"?t={served.token}", served.cookie, method, "x" * 100).status == 405
+    assert served.ask("", served.cookie).status == 200
 
 
 def test_the_feed_has_the_json_of_the_verbs(cluster, web):
@@ -183,7 +185,7 @@ def test_a_change_reaches_the_feed(cluster, web):
     feed = web(c.socket(0)).feed()
     feed.until("health", lambda health: health["good"])
     c.daemons[1].end()
-    # In whichever order they come.
+    # In any order.
     wanted = {"health": lambda health: "node-1" in health["text"],
               "events": lambda events: any(one["kind"] == "rail_down" for one in events)}
     while wanted:
@@ -198,14 +200,13 @@ def test_a_daemon_that_ends_is_reported_and_waited_for(cluster, web):
     first = feed.until("status")["nodes"][0]["pid"]
     c.daemons[0].end()
     error = feed.until("daemon", lambda report: "error" in report)["error"]
-    # It has ended, or ends while it is asked.
     assert error["code"] == "UNAVAILABLE" and "mlxcommd" in error["message"]
     c.start_daemon(0)
     feed.until("daemon", lambda report: "error" not in report)
     feed.until("status", lambda status: status["nodes"][0]["pid"] != first)
 
 
-# Why: a page that is opened now, of a daemon that went before, has to say how old it is.
+# Why: a page of a daemon that ended earlier has to show how old its data is.
 def test_stale_data_has_the_time_of_the_last_poll(cluster, web):
     c = cluster(1)
     w = web(c.socket(0))
@@ -225,7 +226,7 @@ def test_stale_data_has_the_time_of_the_last_poll(cluster, web):
     assert later.until("status")["nodes"]
 
 
-# Why: a curve that begins when the page is loaded tells nothing of the minute before.
+# Why: a curve that begins when the page is loaded shows nothing of the minute before.
 def test_the_history_is_older_than_the_browser_that_gets_it(cluster, web):
     w = web(cluster(2).socket(0))
     began = time.time()
@@ -236,7 +237,7 @@ def test_the_history_is_older_than_the_browser_that_gets_it(cluster, web):
     times = [int(sample["unix_ns"]) for sample in history["samples"]]
     assert len(times) >= 2 and times == sorted(times) and times[1] < opened
     assert len(history["links"]) == 1 and len(history["samples"][-1]["link_bytes_per_second"]) == 1
-    later = feed.until("history")["samples"]  # What is new alone.
+    later = feed.until("history")["samples"]  # Only new samples.
     assert len(later) == 1 and int(later[0]["unix_ns"]) > times[-1]
 
 
@@ -245,14 +246,14 @@ def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
     assert report["error"]["code"] == "UNAVAILABLE" and report["seen_unix_ns"] == "0"
 
 
-# Why: it was silent, and asked for all there is three times a second.
+# Why: it was silent, and polled everything three times a second.
 def test_refused_events_are_reported_and_cause_no_polls(cluster, web):
     c = cluster(2)
     wait_until(lambda: mlxcommctl("events", "--socket", c.socket(0)).stdout.strip(), "there is an event")
     command = [find_program("mlxcommctl"), "events", "--follow", "--last", "1", "--socket", c.socket(0)]
     others = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(32)]
     try:
-        for one in others:  # It reads, or has been refused: there are fewer places for users other than root.
+        for one in others:  # It reads, or was refused: users other than root have fewer places.
             assert one.stdout.readline()
         feed = web(c.socket(0), interval="600s").feed()
         feed.until("following", lambda report: report.get("error", {}).get("code") == "RESOURCE_EXHAUSTED")
@@ -264,24 +265,23 @@ def test_refused_events_are_reported_and_cause_no_polls(cluster, web):
             looks += name == "daemon"
             if name == "following" and "error" not in data:
                 break
-        assert looks <= 2  # That of the viewer who came, and that of the first event.
+        assert looks <= 2  # For the new viewer, and for the first event.
     finally:
         for one in others:
             one.kill()
             one.communicate()
 
 
-# Why: a browser that is left open everywhere must not take the threads that others need.
-def test_there_are_not_more_feeds_than_there_may_be(cluster, web):
-    w = web(cluster(1).socket(0))
+# Why: browsers that stay open must not take all threads.
+def test_there_are_not_more_feeds_than_there_may_be(served):
     for _ in range(12):
-        assert w.feed().answer.status == 200
-    assert w.feed().answer.status == 503
-    assert w.ask("", w.cookie).status == 200
+        assert served.feed().answer.status == 200
+    assert served.feed().answer.status == 503
+    assert served.ask("", served.cookie).status == 200
 
 
 def ask_by_hand(web, request, address="127.0.0.1"):
-    """What comes back until the server closes the connection."""
+    """Returns the answer, up to the end of the connection."""
     with socket.create_connection((address, web.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
@@ -292,13 +292,12 @@ def head_of(web, *lines, path="/"):
     return "".join(f"{line}\r\n" for line in (*first, *lines)).encode()
 
 
-# Why: the time for a head began again with each of its lines, so they could hold their places for ever.
-def test_slow_connections_take_all_places_but_have_to_end(cluster, web):
-    w = web(cluster(1).socket(0))
+# Why: each line of a head extended its time, so connections held their places for ever.
+def test_slow_connections_take_all_places_but_have_to_end(served):
     with contextlib.ExitStack() as ended:
         def connect():
-            one = ended.enter_context(socket.create_connection(("127.0.0.1", w.port)))
-            one.sendall(head_of(w))
+            one = ended.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            one.sendall(head_of(served))
             return one
 
         slow = [connect() for _ in range(24)]
@@ -308,7 +307,7 @@ def test_slow_connections_take_all_places_but_have_to_end(cluster, web):
 
         def is_late_answered():
             for one in slow:
-                with contextlib.suppress(OSError):  # Of those that the server has ended.
+                with contextlib.suppress(OSError):  # The server has ended some.
                     one.sendall(b"Slow: x\r\n")
             return select.select([late], [], [], 0)[0] != []
         assert not is_late_answered()
@@ -321,7 +320,7 @@ def memory_of(process):
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-# Why: its lines were kept, as many as came, before the token was looked for; and nothing gave them back.
+# Why: its lines were kept without a limit before the token was checked.
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("bind", ["127.0.0.1", "0.0.0.0"])
 def test_a_head_without_end_takes_no_memory(cluster, web, bind):
@@ -339,68 +338,61 @@ def test_a_head_without_end_takes_no_memory(cluster, web, bind):
     assert memory_of(w.process) - before < 8 << 20
 
 
-def test_a_head_is_taken_up_to_its_limit(cluster, web):
-    w = web(cluster(1).socket(0))
-    start = head_of(w, "x: ")[:-2]
+def test_a_head_is_taken_up_to_its_limit(served):
+    start = head_of(served, "x: ")[:-2]
     for size, status in ((16 * 1024, b" 403 "), (16 * 1024 + 1, b" 400 ")):
-        answer = ask_by_hand(w, start + b"x" * (size - len(start) - 4) + b"\r\n\r\n")
+        answer = ask_by_hand(served, start + b"x" * (size - len(start) - 4) + b"\r\n\r\n")
         assert status in answer.split(b"\r\n")[0] and answer.count(b"HTTP/1.1") == 1
 
 
 # Why: 1,500 parts turned 3 KB of a file into 1 MB.
-def test_ranges_are_not_served(cluster, web):
-    w = web(cluster(1).socket(0))
+def test_ranges_are_not_served(served):
     ranges = {"Range": "bytes=" + ",".join(f"{i}-{i + 500}" for i in range(300))}
-    for headers, status in ((w.cookie, 200), (w.own, 403)):
-        answer = w.ask("page.js", {**headers, **ranges})
-        assert answer.status == status and answer.text == w.ask("page.js", headers).text
+    for headers, status in ((served.cookie, 200), (served.own, 403)):
+        answer = served.ask("page.js", {**headers, **ranges})
+        assert answer.status == status and answer.text == served.ask("page.js", headers).text
 
 
-def test_malformed_requests_are_refused(cluster, web):
-    w = web(cluster(1).socket(0))
-    for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", head_of(w, "no colon") + b"\r\n",
-                    head_of(w, "Host: evil.example") + b"\r\n"):
-        assert b" 400 " in ask_by_hand(w, garbage).split(b"\r\n")[0], garbage
+def test_malformed_requests_are_refused(served):
+    for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", head_of(served, "no colon") + b"\r\n",
+                    head_of(served, "Host: evil.example") + b"\r\n"):
+        assert b" 400 " in ask_by_hand(served, garbage).split(b"\r\n")[0], garbage
 
 
-def test_what_others_servers_have_answered_is_refused(cluster, web):
-    w = web(cluster(1).socket(0))
-    cookie = f"Cookie: mlxcomm_{w.port}={w.token}"
+def test_what_others_servers_have_answered_is_refused(served):
+    cookie = f"Cookie: mlxcomm_{served.port}={served.token}"
     paths = "../../etc/passwd", "..%2f..%2fetc/passwd", "%2e%2e/page.js", "page.js%00", "page.js/../..", "//"
-    for path in (*(w.path + path for path in paths), f"http://evil.example{w.path}", "*"):
-        answer = ask_by_hand(w, head_of(w, cookie, path=path) + b"\r\n").split(b"\r\n")[0]
+    for path in (*(served.path + path for path in paths), f"http://evil.example{served.path}", "*"):
+        answer = ask_by_hand(served, head_of(served, cookie, path=path) + b"\r\n").split(b"\r\n")[0]
         assert b" 404 " in answer or b" 400 " in answer, (path, answer)
     body = b"ffffffffffffffff\r\n"
-    chunked = head_of(w, cookie, "Transfer-Encoding: chunked", path=w.path) + b"\r\n" + body
-    assert ask_by_hand(w, chunked).count(b"HTTP/1.1") == 1
+    chunked = head_of(served, cookie, "Transfer-Encoding: chunked", path=served.path) + b"\r\n" + body
+    assert ask_by_hand(served, chunked).count(b"HTTP/1.1") == 1
 
 
-def test_head_has_no_body(cluster, web):
-    w = web(cluster(1).socket(0))
+def test_head_has_no_body(served):
     for path in ("page.js", "feed"):
-        answer = w.ask(path, w.cookie, "HEAD")
+        answer = served.ask(path, served.cookie, "HEAD")
         assert answer.status == 200 and answer.text == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
-def test_connections_wait_for_free_descriptors(cluster, web):
-    w = web(cluster(1).socket(0))
-    w.ask("", w.cookie)
-    limits = resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+def test_connections_wait_for_free_descriptors(served):
+    served.ask("", served.cookie)
+    limits = resource.prlimit(served.process.child.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(served.process.child.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
     with contextlib.ExitStack() as ended:
         waiting = []
-        for _ in range(4):  # For the first of them Linux has a descriptor already.
-            waiting.append(ended.enter_context(socket.create_connection(("127.0.0.1", w.port))))
+        for _ in range(4):  # Linux has a descriptor for the first one already.
+            waiting.append(ended.enter_context(socket.create_connection(("127.0.0.1", served.port))))
             waiting[-1].settimeout(PATIENCE)
-            waiting[-1].sendall(head_of(w) + b"\r\n")
-        resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE, limits)
+            waiting[-1].sendall(head_of(served) + b"\r\n")
+        resource.prlimit(served.process.child.pid, resource.RLIMIT_NOFILE, limits)
         for one in waiting:
             assert b" 403 " in one.recv(1000)
 
 
 def descriptor_of_listener(pid, port):
-    """Its number in that process, by /proc."""
     lines = pathlib.Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
     inode = next(line.split()[9] for line in lines
                  if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A")
@@ -412,7 +404,7 @@ def descriptor_of_listener(pid, port):
 
 
 def break_listener(web):
-    """accept() fails in that process from here on, as it does on macOS where a connection is taken back."""
+    """Makes accept() fail in that process, as on macOS when a connection is aborted."""
     PIDFD_GETFD = 438
     pid = web.process.child.pid
     process = os.pidfd_open(pid)
@@ -420,50 +412,48 @@ def break_listener(web):
                                                       descriptor_of_listener(pid, web.port), 0)
     os.close(process)
     if taken < 0:
-        pytest.skip(f"no descriptor of a child can be had: {os.strerror(ctypes.get_errno())}")
+        pytest.skip(f"cannot get a descriptor of a child: {os.strerror(ctypes.get_errno())}")
     with socket.socket(fileno=taken) as listener:
         listener.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pidfd_getfd")
-def test_a_listener_that_fails_is_replaced_and_feeds_go_on(cluster, web):
-    w = web(cluster(1).socket(0))
-    feed = w.feed()
+def test_a_listener_that_fails_is_replaced_and_feeds_go_on(served):
+    feed = served.feed()
     feed.until("status")
     for _ in range(2):
-        break_listener(w)
+        break_listener(served)
 
         def answers():
             with contextlib.suppress(OSError):
-                return w.ask("", w.cookie).status == 200
+                return served.ask("", served.cookie).status == 200
         wait_until(answers, "the page is served again")
         feed.until("status")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pidfd_getfd")
-def test_it_ends_with_a_reason_when_its_port_is_taken_meanwhile(cluster, web):
-    w = web(cluster(1).socket(0))
-    w.feed().until("status")
+def test_it_ends_with_a_reason_when_its_port_is_taken_meanwhile(served):
+    served.feed().until("status")
     with socket.socket() as thief:
         thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        break_listener(w)
+        break_listener(served)
 
         def is_taken():
             with contextlib.suppress(OSError):
-                thief.bind(("127.0.0.1", w.port))
+                thief.bind(("127.0.0.1", served.port))
                 thief.listen()
                 return True
         wait_until(is_taken, "the port is free for a moment")
-        assert w.process.finish() == 1
-    assert f"cannot listen on 127.0.0.1, port {w.port}: Address already in use" in "\n".join(w.process.lines)
+        assert served.process.finish() == 1
+    said = f"cannot listen at 127.0.0.1, port {served.port}: Address already in use"
+    assert said in "\n".join(served.process.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_while_a_page_is_open(cluster, web, number):
-    w = web(cluster(1).socket(0))
-    w.feed().until("status")
-    w.process.signal(number)
-    assert w.process.finish() == 0
+def test_a_signal_ends_it_while_a_page_is_open(served, number):
+    served.feed().until("status")
+    served.process.signal(number)
+    assert served.process.finish() == 0
 
 
 def test_a_port_that_is_taken_is_named(cluster, web):
@@ -501,14 +491,14 @@ def test_it_listens_at_the_address_that_is_asked_for_and_no_other(cluster, web):
     assert w.ask("", {**w.cookie, "Host": f"evil.example:{w.port}"}, address=other).status == 421
 
 
-# Why: ssh -L without a terminal, when its connection goes, leaves the program behind.
+# Why: ssh -L without a terminal leaves the program behind when its connection ends.
 def test_it_ends_when_both_its_pipes_are_closed(cluster):
     child = subprocess.Popen([find_program("mlxcommctl"), "web", "--json", "--socket", cluster(1).socket(0)],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with child:
         try:
             port = json.loads(child.stdout.readline())["port"]
-            child.stdin.close()  # As of ssh -n: nothing will come, but somebody reads.
+            child.stdin.close()  # As ssh -n does.
             with pytest.raises(subprocess.TimeoutExpired):
                 child.wait(timeout=3)
             socket.create_connection(("127.0.0.1", port)).close()
@@ -551,14 +541,14 @@ def test_the_bookmark_leads_to_the_page_as_long_as_it_is_served(cluster, web, st
     other = web(cluster(1).socket(0))
     w.process.signal(signal.SIGTERM)
     assert w.process.finish() == 0
-    assert other.url in file.read_text(encoding="ascii")  # It leads to the one that was started last.
+    assert other.url in file.read_text(encoding="ascii")  # The last one started.
     other.process.signal(signal.SIGTERM)
     other.process.finish()
     text = file.read_text(encoding="ascii")
     assert "mlxcommctl web is not running" in text and "http:" not in text
 
 
-# Why: who may write there could have the bookmark lead to a page of their own.
+# Why: another user could make the bookmark lead elsewhere.
 def test_a_folder_that_others_can_change_gets_no_bookmark(cluster, web, state):
     (state / "mlxcommctl").mkdir(parents=True)
     (state / "mlxcommctl").chmod(0o777)
@@ -569,8 +559,7 @@ def test_a_folder_that_others_can_change_gets_no_bookmark(cluster, web, state):
 
 @pytest.fixture
 def opener(tmp_path, monkeypatch):
-    """Stands in for the system's program; exits with what is in the file `code`, once it has written its
-    arguments."""
+    """Stands in for the system's program: writes its arguments, and exits with the number in `code`."""
     folder = tmp_path / "opener"
     folder.mkdir()
     (folder / "code").write_text("0")
@@ -588,7 +577,7 @@ def arguments_of(opener):
     return wait_until(lambda: file.exists() and file.read_text().strip(), "the browser is opened")
 
 
-# Why: everybody on a machine sees the arguments of its processes.
+# Why: all users see the arguments of processes.
 def test_open_passes_no_secret_to_the_browser(cluster, web, opener, state):
     w = web(cluster(1).socket(0), "--open")
     assert arguments_of(opener) == str(state / "mlxcommctl" / "web.html")

@@ -1,5 +1,5 @@
-"""Programs in C over mlx-c (program.c), with the groups of client/mlx_c: every operation, errors
-and ends. `build`, beside this, makes them; where it could not, these are skipped."""
+"""C programs over mlx-c (program.c) with the groups of client/mlx_c: operations, errors and ends. `build` in
+this folder makes them; the tests are skipped if it could not."""
 
 import os
 import pathlib
@@ -33,14 +33,14 @@ def is_right(process):
 
 
 def is_right_without_the_others(scenario, **variables):
-    """Without any launcher's variable, and without a daemon."""
+    """Runs the scenario without a launcher's variables and without a daemon."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
     done = completed([WORK / "shared" / "program", scenario], env={**environment, **variables})
     assert done.returncode == 0 and "all is right" in done.stdout, done.stdout + done.stderr
 
 
-def no_daemon_is_left(c):
-    """They left in an orderly way: a lost rank makes a failed job, which the daemon shows."""
+def no_job_is_left(c):
+    """Waits until the job is gone: a lost rank would make it a failed job, which the daemon shows."""
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
 
@@ -63,7 +63,7 @@ def test_two_ranks_by_launch(cluster, way, scenario):
     process = launch(c, WORK / way / "program", scenario)
     assert process.finish() == 0, process.lines
     assert sorted(process.lines) == ["[0] all is right", "[1] all is right"]
-    no_daemon_is_left(c)
+    no_job_is_left(c)
 
 
 @pytest.mark.parametrize("results", ["share", "copy"])
@@ -77,8 +77,7 @@ def test_a_program_without_a_launcher_is_one_rank_and_needs_no_daemon():
     is_right_without_the_others("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
 
 
-# The stock program uses client/mpi's library, which launch names; one name in its build is
-# replaced.
+# The stock program uses client/mpi's library; `renamed` is built with one name replaced.
 @WAYS
 @pytest.mark.parametrize("name", ["stock", "renamed"])
 def test_a_program_that_knows_nothing_of_it(cluster, name, way):
@@ -106,17 +105,15 @@ def test_only_its_own_names_are_visible():
     assert names == declared
 
 
-def test_wrong_arguments_are_reported_at_once_and_change_nothing(cluster):
+# mismatch: both ranks get the error and continue. leave: mlx-c uses the text of an exception as a format of
+# printf, so percent signs of another process have to stay text. fork: the child is refused and ends.
+@pytest.mark.parametrize("scenario", ["wrong", "mismatch", "leave", "fork"])
+def test_two_ranks_of_a_scenario(cluster, scenario):
     c = cluster(1)
-    for process in [program(c, r, "wrong") for r in (0, 1)]:
+    for process in [program(c, r, scenario) for r in (0, 1)]:
         is_right(process)
-    no_daemon_is_left(c)
-
-
-def test_a_mismatch_is_raised_on_both_ranks_and_they_continue(cluster):
-    c = cluster(1)
-    for process in [program(c, r, "mismatch") for r in (0, 1)]:
-        is_right(process)
+    if scenario in ("wrong", "fork"):
+        no_job_is_left(c)
 
 
 def test_a_rank_that_does_not_come_is_named(cluster):
@@ -171,14 +168,7 @@ def test_init_joins_again_when_the_daemon_is_back(cluster, number, code):
         is_right(rank)
 
 
-# Why: mlx-c uses the text of an evaluation's exception as a format of printf.
-def test_percent_signs_of_another_process_are_only_text(cluster):
-    c = cluster(1)
-    for process in [program(c, r, "leave") for r in (0, 1)]:
-        is_right(process)
-
-
-# Why: a program that ends with work begun (mlx_async_eval) leaves others waiting for it.
+# Why: other ranks wait for the work that a program has begun (mlx_async_eval).
 @WAYS
 def test_a_rank_that_exits_completes_the_operations_it_has_begun(cluster, way):
     c = cluster(1)
@@ -211,8 +201,7 @@ def test_a_wrong_end_timeout_is_reported(cluster):
     assert leaving.finish() == 0
 
 
-# Why: mlx-c's default handler exits in the middle of a call. That must neither hang nor wait for
-# other ranks, and these must learn why.
+# Why: mlx-c's default handler exits in the middle of a call.
 @pytest.mark.parametrize("where", ["call", "thread"])
 def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(cluster, where):
     c = cluster(1)
@@ -237,14 +226,7 @@ def test_the_default_error_handler_ends_the_program_from_an_evaluation(cluster):
     assert "MISMATCH" in "\n".join(is_right(other))
 
 
-def test_a_forked_child_is_refused_and_neither_hangs_nor_takes_its_parent_along(cluster):
-    c = cluster(1)
-    for process in [program(c, r, "fork") for r in (0, 1)]:
-        is_right(process)
-    no_daemon_is_left(c)
-
-
-# Why: a rank that merely disappears makes the job a failed one.
+# Why: a rank that disappears makes its job a failed one.
 @WAYS
 def test_groups_that_are_never_freed_are_left_in_order(cluster, way):
     c = cluster(1)
@@ -260,17 +242,17 @@ def test_groups_that_are_never_freed_are_left_in_order(cluster, way):
     assert ranks()[0] == "running"
 
 
-# Why: a program's own exit handlers may run after ours, when the handles are closed.
+# Why: a program's own exit handlers may run after ours.
 @WAYS
 def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
     c = cluster(1)
     for process in [program(c, r, "at-exit", way=way) for r in (0, 1)]:
         assert "refused" in is_right(process)
-    no_daemon_is_left(c)
+    no_job_is_left(c)
 
 
 def waits_for_a_sum(c, scenario):
-    """Rank 0 waits in an operation that rank 1 does not call."""
+    """Starts ranks; rank 0 waits in an operation that rank 1 does not call."""
     waiting, other = program(c, 0, scenario), program(c, 1, "when-told")
     other.wait_for("waits")
     wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
@@ -288,7 +270,7 @@ def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
     other.wait_for("RANK_LOST")
 
 
-# Why: a C handler returns, which asks for no more than a flag; who presses Ctrl-C again means it.
+# Why: a C handler sets a flag and returns; a second Ctrl-C has to end the wait.
 def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(cluster):
     c = cluster(1)
     waiting, other = waits_for_a_sum(c, "ctrl-c")
