@@ -290,6 +290,18 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
+def solo(cluster):
+    """A running cluster of one node."""
+    return cluster(1)
+
+
+@pytest.fixture
+def duo(cluster):
+    """A running cluster of two nodes."""
+    return cluster(2)
+
+
+@pytest.fixture
 def counted(tmp_path):
     """Makes clusters whose daemons count their operations."""
     from interop.counted import CountedCluster

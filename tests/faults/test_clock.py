@@ -38,17 +38,16 @@ def operations(c):
 
 
 # Why: clocks are set by hand, by NTP after hours without a network, or by a battery that was empty.
-def test_a_clock_that_jumps_by_a_day_disturbs_no_job(cluster, clock):
-    c = cluster(2)
-    with at_work(c, range(c.count), 100_000):
+def test_a_clock_that_jumps_by_a_day_disturbs_no_job(clock, duo):
+    with at_work(duo, range(duo.count), 100_000):
         for seconds in (DAY, -DAY, 0):
             clock(seconds)
-            before = operations(c)
-            wait_until(lambda: operations(c) > before + 100, "the job goes on")
-            reported = json.loads(c.ctl("status", "--json"))
+            before = operations(duo)
+            wait_until(lambda: operations(duo) > before + 100, "the job goes on")
+            reported = json.loads(duo.ctl("status", "--json"))
             assert [link["state"] for node in reported["nodes"] for link in node["links"]] == ["up", "up"]
-            all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
-            events = c.events()
+            all_fine(ranks(duo, "sum:100000", job=f"new-{seconds}"))
+            events = duo.events()
             newest = int(events[-1]["unix_ns"]) / 1e9
             assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
             assert not any(event["kind"] in ("node_lost", "rail_down") for event in events), events

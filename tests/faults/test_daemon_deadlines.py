@@ -38,20 +38,19 @@ def touched(path):
 
 # Why: the wait for the last step of forming had the daemons' deadlines, and ended late with a false error.
 @pytest.mark.parametrize("stopped", [0, 1])
-def test_a_join_ends_at_its_own_deadline_while_the_other_daemon_stands_still(cluster, stopped):
-    c = cluster(2)
-    other = rank_of(c, "job", stopped, 2, "join:60", "sum:8", node=stopped)
-    wait_until(lambda: known_at(c, 1 - stopped, stopped), "the rank is known on the other node")
-    with stopped_daemon(c, stopped):
+def test_a_join_ends_at_its_own_deadline_while_the_other_daemon_stands_still(duo, stopped):
+    other = rank_of(duo, "job", stopped, 2, "join:60", "sum:8", node=stopped)
+    wait_until(lambda: known_at(duo, 1 - stopped, stopped), "the rank is known on the other node")
+    with stopped_daemon(duo, stopped):
         began = time.monotonic()
-        _, what = heard(rank_of(c, "job", 1 - stopped, 2, "join:3", "sum:8", node=1 - stopped))
+        _, what = heard(rank_of(duo, "job", 1 - stopped, 2, "join:3", "sum:8", node=1 - stopped))
         assert time.monotonic() - began < 9
         assert what.startswith("DEADLINE_EXCEEDED: job job: after 3 s "), what
         expected = "still to join: node node-1 (rank 1)" if stopped else "node node-0 (rank 0)"
         assert expected in what, what
     if stopped:  # It learns of the world and of its end.
         assert "RANK_LOST" in heard(other)[1]
-    all_fine([rank_of(c, "new", rank, 2, "join:60", "sum:8", node=rank) for rank in range(2)])
+    all_fine([rank_of(duo, "new", rank, 2, "join:60", "sum:8", node=rank) for rank in range(2)])
 
 
 @pytest.mark.parametrize("meets", PAGE)
@@ -93,15 +92,14 @@ def test_a_wait_ends_with_a_true_error_whenever_the_daemon_continues(cluster, tm
 
 
 # Why: a message's circle is asked about after a second, and a daemon that had not answered that was lost.
-def test_a_message_gives_the_daemon_as_long_as_a_collective_does(cluster, tmp_path):
-    c = cluster(1)
+def test_a_message_gives_the_daemon_as_long_as_a_collective_does(solo, tmp_path):
     words = {"send": f"send:8:{tmp_path}/never", "loop": f"loop:8:8:{tmp_path}/never"}
-    made = {job: [rank_of(c, job, rank, 2, word, meets="0") for rank in range(2)]
+    made = {job: [rank_of(solo, job, rank, 2, word, meets="0") for rank in range(2)]
             for job, word in words.items()}
     for ranks in made.values():
         for rank in ranks:
             rank.wait_for("looping")
-    with stopped_daemon(c, 0):
+    with stopped_daemon(solo, 0):
         lost = {job: [heard(rank) for rank in ranks] for job, ranks in made.items()}
     for ranks in lost.values():
         assert all(what.startswith("DAEMON_LOST") for _, what in ranks), lost

@@ -40,93 +40,87 @@ def files_of(archive_path):
                 for member in archive.getmembers() if member.isfile()}
 
 
-def test_topology_has_three_formats(cluster):
-    c = cluster(2)
-    assert "cluster test, 2 nodes: pair" in c.ctl("topology")
-    report = json.loads(c.ctl("topology", "--json"))
+def test_topology_has_three_formats(duo):
+    assert "cluster test, 2 nodes: pair" in duo.ctl("topology")
+    report = json.loads(duo.ctl("topology", "--json"))
     assert [node["name"] for node in report["nodes"]] == ["node-0", "node-1"]
     assert len(report["cables"]) == 1 and report["cables"][0]["state"] == "up"
-    assert c.ctl("topology", "--dot").startswith("graph topology {")
-    c.ctl("topology", "--svg", "--dot", codes=(2,))
+    assert duo.ctl("topology", "--dot").startswith("graph topology {")
+    duo.ctl("topology", "--svg", "--dot", codes=(2,))
 
 
-def test_topology_svg_needs_graphviz_and_names_the_package(cluster, tmp_path):
-    c = cluster(2)
-    command = [find_program("mlxcommctl"), "topology", "--svg", "--socket", c.socket(0)]
+def test_topology_svg_needs_graphviz_and_names_the_package(duo, tmp_path):
+    command = [find_program("mlxcommctl"), "topology", "--svg", "--socket", duo.socket(0)]
     done = completed(command, env={**os.environ, "PATH": str(tmp_path)})
     assert done.returncode == 1 and "brew install graphviz" in done.stderr and not done.stdout
     if shutil.which("dot") is None:
         pytest.skip("graphviz is not installed (config/install-deps --tests installs it)")
-    drawn = html.unescape(c.ctl("topology", "--svg"))
+    drawn = html.unescape(duo.ctl("topology", "--svg"))
     assert "<svg " in drawn and ">node-0<" in drawn and ">node-1<" in drawn
     assert "<style>@media (prefers-color-scheme: dark)" in drawn
 
 
-def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
-    c = cluster(2)
-    text = c.ctl("ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
+def test_a_ping_comes_back_and_a_stopped_node_loses_it(duo):
+    text = duo.ctl("ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
     assert "node-1: 3 of 3 came back, 0% lost" in text and "\n  tcp 127.0.0.1" in text, text
-    report = json.loads(c.ctl("ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
+    report = json.loads(duo.ctl("ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
     assert report["came_back"] == 2
     assert 0 < report["round_trip_ns_min"] <= report["round_trip_ns_mean"] <= report["round_trip_ns_max"]
-    done = mlxcommctl("ping", "nobody", "--socket", c.socket(0))
+    done = mlxcommctl("ping", "nobody", "--socket", duo.socket(0))
     assert done.returncode == 1 and done.stderr.endswith("from node-0; it reaches node-1\n"), done
-    done = mlxcommctl("ping", "node-0", "--socket", c.socket(0))
+    done = mlxcommctl("ping", "node-0", "--socket", duo.socket(0))
     assert "node-0 is this node: ping needs another one; it reaches node-1" in done.stderr, done
-    c.daemons[1].signal(signal.SIGSTOP)
+    duo.daemons[1].signal(signal.SIGSTOP)
     try:
-        text = c.ctl("ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
+        text = duo.ctl("ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
     finally:
-        c.daemons[1].signal(signal.SIGCONT)
+        duo.daemons[1].signal(signal.SIGCONT)
     assert "lost: it has not answered in time" in text and "0 of 1 came back, 100% lost" in text
 
 
-def test_events_report_nodes_jobs_and_strangers(cluster):
-    c = cluster(2)
-    ranks = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:8"]) for r in (0, 1)]
+def test_events_report_nodes_jobs_and_strangers(duo):
+    ranks = [duo.rank(r, 2, RANK, node=r, arguments=["sum:float32:8"]) for r in (0, 1)]
     assert [rank.finish() for rank in ranks] == [0, 0]
-    wait_until(lambda: "job_ended" in {e["kind"] for e in c.events()}, "the job has ended")
-    report = c.events()
+    wait_until(lambda: "job_ended" in {e["kind"] for e in duo.events()}, "the job has ended")
+    report = duo.events()
     kinds = [event["kind"] for event in report]
     assert [k for k in kinds if k.startswith("job_")] == ["job_formed", "job_ended"], kinds
     assert {"node_up", "rail_up"} <= set(kinds) and "rank_gone" not in kinds, "they left in order"
     assert [int(e["number"]) for e in report] == list(range(1, len(report) + 1))
-    survivor = c.rank(0, 2, RANK, node=0, job="second", arguments=["loop"])
-    victim = c.rank(1, 2, RANK, node=1, job="second", arguments=["loop"])
+    survivor = duo.rank(0, 2, RANK, node=0, job="second", arguments=["loop"])
+    victim = duo.rank(1, 2, RANK, node=1, job="second", arguments=["loop"])
     survivor.wait_for("looping")
     victim.signal(SIGKILL)
     survivor.wait_for("raised")
-    failed = wait_until(lambda: [e for e in c.events() if e["kind"] == "job_failed"], "it failed")
+    failed = wait_until(lambda: [e for e in duo.events() if e["kind"] == "job_failed"], "it failed")
     assert failed[0]["object"] == "job second" and "RANK_LOST" in failed[0]["text"]
-    gone = wait_until(lambda: [e for e in c.events(1) if e["kind"] == "rank_gone"], "its node reports it")
+    gone = wait_until(lambda: [e for e in duo.events(1) if e["kind"] == "rank_gone"], "its node reports it")
     assert (gone[0]["object"], gone[0]["text"]) == (
         "job second", f"rank 1 (pid {victim.child.pid}) has left: its process ended")
-    with socket.create_connection(("127.0.0.1", c.ports[0])) as stranger:
+    with socket.create_connection(("127.0.0.1", duo.ports[0])) as stranger:
         stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 20)
-        wait_until(lambda: any(e["kind"] == "stranger_refused" for e in c.events()), "it was refused")
+        wait_until(lambda: any(e["kind"] == "stranger_refused" for e in duo.events()), "it was refused")
 
 
-def test_followed_events_come_as_they_happen_and_end_well(cluster):
-    c = cluster(2)
+def test_followed_events_come_as_they_happen_and_end_well(duo):
     with Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
-                  "--socket", c.socket(0)]) as follower:
+                  "--socket", duo.socket(0)]) as follower:
         # When it begins to follow is not known, so a node goes twice.
-        c.daemons[1].end()
-        c.start_daemon(1)
-        c.wait_linked()
-        c.daemons[1].end()
+        duo.daemons[1].end()
+        duo.start_daemon(1)
+        duo.wait_linked()
+        duo.daemons[1].end()
         follower.wait_for("node node-1  is lost")
         follower.signal(signal.SIGINT)
         assert follower.finish() == 0
 
 
-def test_many_followed_streams_hold_no_daemon_up(cluster):
+def test_many_followed_streams_hold_no_daemon_up(solo):
     """How: as many readers as allowed; some are stopped, some killed; then the daemon is stopped."""
-    c = cluster(1)
-    words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", c.socket(0)]
+    words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", solo.socket(0)]
     followers = [Process(words) for _ in range(32)]
     try:
-        ranks = [c.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
+        ranks = [solo.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
         assert [rank.finish() for rank in ranks] == [0, 0]
         for follower in followers:
             follower.wait_for("is formed")
@@ -136,9 +130,9 @@ def test_many_followed_streams_hold_no_daemon_up(cluster):
             follower.signal(SIGKILL)
         for follower in followers[4:8]:
             follower.signal(signal.SIGSTOP)
-        wait_until(lambda: c.ctl("events", "-n", "1", codes=(0, 1)), "there is room again")
-        c.daemons[0].signal(signal.SIGTERM)
-        assert c.daemons[0].finish() == 0
+        wait_until(lambda: solo.ctl("events", "-n", "1", codes=(0, 1)), "there is room again")
+        solo.daemons[0].signal(signal.SIGTERM)
+        assert solo.daemons[0].finish() == 0
         for follower in followers[4:8]:
             follower.signal(signal.SIGCONT)
         assert {follower.finish() for follower in followers[4:]} <= {1, 3}
@@ -157,23 +151,21 @@ def test_doctor_finds_the_configuration_that_the_daemon_was_given_by_a_relative_
     assert "MC102" not in c.findings()
 
 
-def test_doctor_works_without_a_daemon_and_names_the_faults(cluster, tmp_path):
-    c = cluster(1)
-    assert "MC106" in c.findings()
-    c.daemons[0].end()
+def test_doctor_works_without_a_daemon_and_names_the_faults(solo, tmp_path):
+    assert "MC106" in solo.findings()
+    solo.daemons[0].end()
     config, key = config_with_open_key(tmp_path)
-    report = c.findings("--config", config)
+    report = solo.findings("--config", config)
     assert "no daemon" in report["MC101"]["title"] and "mlxcommd" in report["MC101"]["found"]
     assert report["MC103"]["command"] == f"chmod 600 {key}" and report["MC103"]["safe"]
-    c.ctl("doctor", "--config", config, codes=(1,))
+    solo.ctl("doctor", "--config", config, codes=(1,))
     # It shows what it would do, and does it on demand.
-    said = c.ctl("doctor", "--config", config, "--fix", codes=(1,))
+    said = solo.ctl("doctor", "--config", config, "--fix", codes=(1,))
     assert f"chmod 600 {key}\n  would be done" in said and key.stat().st_mode & 0o777 == 0o644
 
 
-def test_doctor_fixes_only_what_it_may(cluster, tmp_path, monkeypatch):
+def test_doctor_fixes_only_what_it_may(solo, tmp_path, monkeypatch):
     """How: PATH has the project's programs, and stand-ins for programs that would change this machine."""
-    c = cluster(1)
     fakes = tmp_path / "fakes"
     fakes.mkdir()
     for name in ("ip", "systemctl", "timedatectl", "ifconfig", "launchctl", "networksetup", "pmset",
@@ -185,7 +177,7 @@ def test_doctor_fixes_only_what_it_may(cluster, tmp_path, monkeypatch):
         (fakes / name).symlink_to(find_program(name))
     monkeypatch.setenv("PATH", str(fakes))
     config, key = config_with_open_key(tmp_path)
-    said = c.ctl("doctor", "--config", config, "--fix", "--yes", codes=(0, 1, 4))
+    said = solo.ctl("doctor", "--config", config, "--fix", "--yes", codes=(0, 1, 4))
     assert f"chmod 600 {key}\n  done" in said, said
     assert key.stat().st_mode & 0o777 == 0o600
     calls = tmp_path / "calls"
@@ -250,24 +242,21 @@ def test_a_report_has_the_log_that_the_configuration_names(cluster, tmp_path):
     assert b"is ready" not in log and b"/nowhere" not in log
 
 
-def test_a_daemon_that_does_not_answer_is_exit_code_3(cluster):
+def test_a_daemon_that_does_not_answer_is_exit_code_3(solo):
     """Why: the exit code tells programs whether to wait for it."""
-    c = cluster(1)
-    c.daemons[0].signal(signal.SIGSTOP)
-    done = mlxcommctl("status", "--socket", c.socket(0))
+    solo.daemons[0].signal(signal.SIGSTOP)
+    done = mlxcommctl("status", "--socket", solo.socket(0))
     assert done.returncode == 3, done.stderr
     assert "does not answer" in done.stderr
 
 
-def test_a_report_is_made_without_a_daemon(cluster):
-    c = cluster(1)
-    c.daemons[0].end()
-    assert {"doctor.txt", "log.txt"} <= set(report_of(c))
+def test_a_report_is_made_without_a_daemon(solo):
+    solo.daemons[0].end()
+    assert {"doctor.txt", "log.txt"} <= set(report_of(solo))
 
 
-def test_a_report_lists_its_files_as_json(cluster, tmp_path):
-    c = cluster(1)
-    report = json.loads(c.ctl("bugreport", "--json", cwd=tmp_path))
+def test_a_report_lists_its_files_as_json(solo, tmp_path):
+    report = json.loads(solo.ctl("bugreport", "--json", cwd=tmp_path))
     assert {file["name"] for file in report["files"]} == set(files_of(tmp_path / report["archive"]))
     assert all(file["what"] for file in report["files"])
 

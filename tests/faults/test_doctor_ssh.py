@@ -83,12 +83,11 @@ def test_a_host_without_a_daemon_is_reported(ssh):
 
 # Why: a private daemon answers as well, and ranks that use it wait for ever. How: a second cluster
 # of the same name, whose node has the name of one of the first.
-def test_a_daemon_of_another_cluster_is_reported(cluster, ssh, tmp_path):
-    c = cluster(2)
+def test_a_daemon_of_another_cluster_is_reported(duo, ssh, tmp_path):
     (tmp_path / "other").mkdir()
     other = Cluster(tmp_path / "other", 2).start()
     try:
-        found, _ = doctor(ssh(stands_for(other, {"far": 1})), "--hosts", "far", socket=c.socket(0))
+        found, _ = doctor(ssh(stands_for(other, {"far": 1})), "--hosts", "far", socket=duo.socket(0))
     finally:
         other.end()
     assert found["far"]["code"] == "MC611" and found["far"]["severity"] == "warning"

@@ -80,33 +80,31 @@ def test_a_mismatch_names_both_calls_on_both_ranks(cluster, nodes, calls, words)
         rank.wait_for("checked MismatchError")
 
 
-def test_the_death_of_the_own_daemon_is_daemon_lost_and_a_new_one_serves(cluster):
-    c = cluster(1)
-    ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
+def test_the_death_of_the_own_daemon_is_daemon_lost_and_a_new_one_serves(solo):
+    ranks = [solo.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
-    c.daemons[0].signal(SIGKILL)
+    solo.daemons[0].signal(SIGKILL)
     for rank in ranks:
         assert "DAEMON_LOST" in rank.wait_for("raised")
         rank.wait_for("checked DaemonLostError")
-    c.daemons[0].child.wait()
-    c.start_daemon(0)
-    c.wait_linked()
-    again = [c.rank(r, 2, RANK, arguments=["sum:float32:10"]) for r in (0, 1)]
+    solo.daemons[0].child.wait()
+    solo.start_daemon(0)
+    solo.wait_linked()
+    again = [solo.rank(r, 2, RANK, arguments=["sum:float32:10"]) for r in (0, 1)]
     assert [process.finish() for process in again] == [0, 0]
 
 
-def test_peer_daemons_death_is_rank_lost_on_the_others(cluster):
-    c = cluster(2)
-    survivor = c.rank(0, 2, RANK, node=0, arguments=["loop"])
-    c.rank(1, 2, RANK, node=1, arguments=["loop"])
+def test_peer_daemons_death_is_rank_lost_on_the_others(duo):
+    survivor = duo.rank(0, 2, RANK, node=0, arguments=["loop"])
+    duo.rank(1, 2, RANK, node=1, arguments=["loop"])
     survivor.wait_for("looping")
-    c.daemons[1].signal(SIGKILL)
+    duo.daemons[1].signal(SIGKILL)
     line = survivor.wait_for("raised")
     assert "RANK_LOST" in line and "rank 1" in line and "node-1" in line
-    c.daemons[1].child.wait()
-    c.start_daemon(1)
-    c.wait_linked()
-    again = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:10"]) for r in (0, 1)]
+    duo.daemons[1].child.wait()
+    duo.start_daemon(1)
+    duo.wait_linked()
+    again = [duo.rank(r, 2, RANK, node=r, arguments=["sum:float32:10"]) for r in (0, 1)]
     assert [process.finish() for process in again] == [0, 0]
 
 
@@ -237,19 +235,17 @@ def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     assert rank.finish() == 0
 
 
-def test_garbage_in_the_queue_ends_only_that_session(cluster):
-    c = cluster(1)
-    ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
+def test_garbage_in_the_queue_ends_only_that_session(solo):
+    ranks = [solo.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
     for seed in range(20):
-        spoil_queue(c.socket(0), seed)
-    status = c.status()["nodes"][0]
+        spoil_queue(solo.socket(0), seed)
+    status = solo.status()["nodes"][0]
     assert status["sessions_ended_for_garbage"] == "20"
     assert all(rank.child.poll() is None for rank in ranks)
 
 
-def test_second_daemon_on_a_socket_is_refused(cluster):
-    c = cluster(1)
-    second = Process([find_program("mlxcommd"), "--config", str(c.write_config(0))])
+def test_second_daemon_on_a_socket_is_refused(solo):
+    second = Process([find_program("mlxcommd"), "--config", str(solo.write_config(0))])
     assert second.finish() == 1
     assert "another mlxcommd is" in second.lines[-1]

@@ -45,20 +45,19 @@ def test_launch_starts_ranks_on_its_hosts(cluster, tmp_path):
 
 
 # Why: one word too many must not overwrite a host file that a user has edited.
-def test_a_file_that_is_there_is_kept_unless_forced(cluster, tmp_path):
-    c = cluster(1)
+def test_a_file_that_is_there_is_kept_unless_forced(solo, tmp_path):
     file = tmp_path / "hosts.json"
     file.write_text("mine")
-    done = export(c, "-o", file)
-    assert done.returncode == 1 and f"{file} already exists" in done.stderr and "--force" in done.stderr
+    done = export(solo, "-o", file)
+    assert done.returncode == 1 and f"{file} is there already" in done.stderr and "--force" in done.stderr
     assert file.read_text() == "mine" and done.stdout == ""
-    assert export(c, "-o", file, "--force").returncode == 0
+    assert export(solo, "-o", file, "--force").returncode == 0
     assert json.loads(file.read_text())["hosts"][0]["ssh"] == "node-0"
     assert os.listdir(tmp_path).count("hosts.json") == 1 and not list(tmp_path.glob("hosts.json.*"))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    done = export(c, "-o", tmp_path / "no" / "such" / "folder")
+    done = export(solo, "-o", tmp_path / "no" / "such" / "folder")
     assert done.returncode == 1 and "cannot write" in done.stderr
-    assert json.loads(export(c, "-o", "-").stdout)["hosts"]
+    assert json.loads(export(solo, "-o", "-").stdout)["hosts"]
 
 
 def test_json_has_all_fields_of_the_schema(cluster, tmp_path):

@@ -34,15 +34,14 @@ def pages_of(process):
 
 # Why: a rank may go between any two steps of its hello, its join and its first operations.
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults by /proc")
-def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(cluster):
-    c = cluster(2)
+def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(duo):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
-    all_fine(ranks_on(c, (0, 1), *WORDS, job="whole"))
+    all_fine(ranks_on(duo, (0, 1), *WORDS, job="whole"))
     pages = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before) // 2
-    with beside_a_job(c):
+    with beside_a_job(duo):
         pairs = []
         for moment in range(MOMENTS):
-            pairs.append(ranks_on(c, (moment % 2, 1 - moment % 2), *WORDS, job=f"job-{moment}"))
+            pairs.append(ranks_on(duo, (moment % 2, 1 - moment % 2), *WORDS, job=f"job-{moment}"))
             victim = pairs[-1][1]
             while victim.child.poll() is None and pages_of(victim) < pages * moment // MOMENTS:
                 os.sched_yield()

@@ -258,29 +258,27 @@ def test_jobs_at_the_same_time_have_different_names(tmp_path):
     assert third.finish() == 0
 
 
-def test_a_job_of_the_cluster_keeps_its_name(cluster, tmp_path):
-    c = cluster(1)
+def test_a_job_of_the_cluster_keeps_its_name(solo, tmp_path):
     (tmp_path / "train.py").write_text(
         BEGIN + "print('up', flush=True)\ngo = pathlib.Path(__file__).with_name('go')\n"
         "while not mlxcomm.all_reduce(mx.array(float(go.exists()))).item(): pass\n")
-    held = [c.rank(number, 2, tmp_path / "train.py", job="train") for number in range(2)]
+    held = [solo.rank(number, 2, tmp_path / "train.py", job="train") for number in range(2)]
     for rank in held:
         rank.wait_for("up")
-    process = launch("--socket", c.socket(0), "-n", 2, "train.py", cwd=tmp_path)
+    process = launch("--socket", solo.socket(0), "-n", 2, "train.py", cwd=tmp_path)
     process.wait_for("up")
     process.wait_for("up")
-    status = mlxcommctl("status", "--socket", c.socket(0)).stdout
+    status = mlxcommctl("status", "--socket", solo.socket(0)).stdout
     assert "job train  running" in status and "job train-2  running" in status
     (tmp_path / "go").touch()
     assert process.finish() == 0
 
 
 # Why: two Macs may launch the same script at the same moment, and their ranks would meet.
-def test_on_several_nodes_a_job_has_a_name_of_its_own(cluster, tmp_path):
-    c = cluster(2)
+def test_on_several_nodes_a_job_has_a_name_of_its_own(duo, tmp_path):
     names = set()
     for _ in range(2):
-        process = launch("--socket", c.socket(0), "-n", 2, "--", "sh", "-c", "echo $MLXCOMM_JOB")
+        process = launch("--socket", duo.socket(0), "-n", 2, "--", "sh", "-c", "echo $MLXCOMM_JOB")
         assert process.finish() == 0
         names |= {line[4:] for line in process.lines}
     assert len(names) == 2 and all(re.fullmatch(r"sh-[a-z2-9]{4}", name) for name in names), names
@@ -303,16 +301,15 @@ except mlxcomm.RankLostError:
 
 
 # Why: one second after a job had died, "no jobs" and "all is well" were all that could be seen.
-def test_status_remembers_a_job_that_failed(cluster, tmp_path):
-    c = cluster(2)
+def test_status_remembers_a_job_that_failed(duo, tmp_path):
     (tmp_path / "train.py").write_text(
         BEGIN + "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n" + SURVIVE)
-    ranks = [c.rank(number, 2, tmp_path / "train.py", job="digits") for number in range(2)]
+    ranks = [duo.rank(number, 2, tmp_path / "train.py", job="digits") for number in range(2)]
     for rank in ranks:
         rank.finish()
     for node in range(2):
         def status(node=node):
-            return mlxcommctl("status", "--socket", c.socket(node)).stdout
+            return mlxcommctl("status", "--socket", duo.socket(node)).stdout
         row = rf"^job digits failed [\d.]+ m?s ago: RANK_LOST rank 1 \(\S+, pid {ranks[1].child.pid}\)$"
         wait_until(lambda status=status, row=row: re.search(row, status(), re.M),
                    "status shows the failed job")

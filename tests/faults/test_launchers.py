@@ -62,13 +62,12 @@ def test_ranks_of_a_launcher_find_each_other(cluster, launcher, job):
 # mlx.launch twice with the same hosts is one job twice: MLX's own ring cannot do that either,
 # because both would listen on the same ports.
 @pytest.mark.parametrize("launcher, job", [LAUNCHERS[0], LAUNCHERS[2]])
-def test_two_launches_at_once_are_two_jobs(cluster, tmp_path, launcher, job):
-    c = cluster(1)
-    both = [start(launcher(2), c, tmp_path) for _ in range(2)]
+def test_two_launches_at_once_are_two_jobs(solo, tmp_path, launcher, job):
+    both = [start(launcher(2), solo, tmp_path) for _ in range(2)]
     for process in both:
         process.wait_for("rank")
         process.wait_for("rank")
-    assert sorted(entry["size"] for entry in c.status()["jobs"]) == [2, 2]
+    assert sorted(entry["size"] for entry in solo.status()["jobs"]) == [2, 2]
     (tmp_path / "go").touch()
     for process in both:
         assert process.finish() == 0, process.lines
@@ -96,17 +95,16 @@ def wait_for_job(cluster, ranks):
                       f"{ranks} ranks wait")[0]
 
 
-def test_missing_rank_is_named_in_status_and_at_the_deadline(cluster):
-    c = cluster(2)
-    waits = [joiner(c, 0, 3, timeout=600), joiner(c, 2, 3, timeout=600, node=1)]
-    wait_for_job(c, 2)
-    shown = mlxcommctl("status", "--socket", c.socket(0), check=True).stdout
+def test_missing_rank_is_named_in_status_and_at_the_deadline(duo):
+    waits = [joiner(duo, 0, 3, timeout=600), joiner(duo, 2, 3, timeout=600, node=1)]
+    wait_for_job(duo, 2)
+    shown = mlxcommctl("status", "--socket", duo.socket(0), check=True).stdout
     assert "mpirun-prterun-host-7@1" in shown and "rank 1" in shown, shown
-    late = joiner(c, 1, 3)
+    late = joiner(duo, 1, 3)
     for process in [*waits, late]:
         process.wait_for("joined")
         process.child.stdin.close()
         assert process.finish() == 0
-    alone = joiner(c, 0, 3, timeout=0.5)
+    alone = joiner(duo, 0, 3, timeout=0.5)
     assert alone.finish() == 0
     assert "DeadlineExceededError" in alone.lines[0] and "ranks 1, 2 of 3 had not joined" in alone.lines[0]

@@ -57,61 +57,55 @@ def daemon_is_well(c):
 @pytest.mark.parametrize("ending, stride", [
     ("kill", 499), ("stop", 499), pytest.param("kill", 37, marks=pytest.mark.slow),
     pytest.param("stop", 61, marks=pytest.mark.slow)])
-def test_survivors_agree_after_a_rank_ends_at_any_instruction(cluster, ending, stride):
+def test_survivors_agree_after_a_rank_ends_at_any_instruction(solo, ending, stride):
     """Killed: both survivors have ended the same number of operations and name the lost rank. Stopped until
     the daemon has taken the operation over: all ranks go on with right values."""
-    c = cluster(1)
-    attack(c, "step", 1, INSTRUCTIONS, stride, ending)
-    daemon_is_well(c)
+    attack(solo, "step", 1, INSTRUCTIONS, stride, ending)
+    daemon_is_well(solo)
 
 
 @pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_ranks_that_are_killed_at_random_moments(cluster, times):
-    c = cluster(1)
+def test_ranks_that_are_killed_at_random_moments(solo, times):
     seed = int.from_bytes(os.urandom(4), "little")
-    attack(c, "random", seed, times)
-    daemon_is_well(c)
+    attack(solo, "random", seed, times)
+    daemon_is_well(solo)
 
 
-def test_a_rank_that_scribbles_over_the_shared_page_harms_only_its_own_job(cluster):
+def test_a_rank_that_scribbles_over_the_shared_page_harms_only_its_own_job(solo):
     """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
-    c = cluster(1)
     for seed in range(1, 3):
-        attack(c, "scribble", seed)
-    daemon_is_well(c)
+        attack(solo, "scribble", seed)
+    daemon_is_well(solo)
 
 
-def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
-    c = cluster(1)
-    attack(c, "lost", c.daemons[0].child.pid)
+def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(solo):
+    attack(solo, "lost", solo.daemons[0].child.pid)
 
 
 # Why: a daemon that swaps or is in a debugger is no reason for ranks to stand still that do without it.
-def test_small_operations_go_on_while_the_daemon_stands_still(cluster, tmp_path):
-    c = cluster(1)
-    ranks = ranks_on(c, (0, 0), *["sum:8"] * 100, f"await:{tmp_path}/go", *["sum:8"] * 50)
-    wait_until(lambda: [int(rank.get("operations_met", 0)) > 0 for job in c.status()["jobs"]
+def test_small_operations_go_on_while_the_daemon_stands_still(solo, tmp_path):
+    ranks = ranks_on(solo, (0, 0), *["sum:8"] * 100, f"await:{tmp_path}/go", *["sum:8"] * 50)
+    wait_until(lambda: [int(rank.get("operations_met", 0)) > 0 for job in solo.status()["jobs"]
                         for rank in job["ranks"]] == [True, True], "both meet")
     for rank in ranks:
         for _ in range(100):
             rank.wait_for("summed")
-    c.daemons[0].signal(signal.SIGSTOP)
+    solo.daemons[0].signal(signal.SIGSTOP)
     (tmp_path / "go").touch()
     for rank in ranks:
         for _ in range(50):
             rank.wait_for("summed")
-    c.daemons[0].signal(signal.SIGCONT)
+    solo.daemons[0].signal(signal.SIGCONT)
     all_fine(ranks)
 
 
 @pytest.mark.parametrize("meet", ["1", "0"])
-def test_any_rank_can_keep_its_group_off_the_shared_page(cluster, tmp_path, meet):
+def test_any_rank_can_keep_its_group_off_the_shared_page(solo, tmp_path, meet):
     """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens, and
     the daemon carries out all that the ranks call."""
-    c = cluster(1)
     script = tmp_path / "rank.py"
     script.write_text(RANK_THAT_ASKS)
-    ranks = [c.rank(rank, 2, script, arguments=[find_program("mlxcommctl"), meet],
+    ranks = [solo.rank(rank, 2, script, arguments=[find_program("mlxcommctl"), meet],
                     environment={"MLXCOMM_RANKS_MEET": meet} if rank == 1 else None)
              for rank in range(2)]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]

@@ -47,15 +47,14 @@ def test_each_operation_is_recorded_with_its_moments_in_order(cluster, nodes):
         assert carried[0][0] >= 1_200_000 / 2
 
 
-def test_a_job_or_a_group_is_selected_and_the_newest_is_last(cluster):
-    c = cluster(1)
-    run_job(c, 1, ["sum:float32:1"], job="first")
-    run_job(c, 1, ["sum:float32:2", "sum:float32:3"], job="second")
-    assert "float32[1]" in c.ctl("record", "--job", "first")
-    second = c.ctl("record", "--group", "second", "-n", "2")
+def test_a_job_or_a_group_is_selected_and_the_newest_is_last(solo):
+    run_job(solo, 1, ["sum:float32:1"], job="first")
+    run_job(solo, 1, ["sum:float32:2", "sum:float32:3"], job="second")
+    assert "float32[1]" in solo.ctl("record", "--job", "first")
+    second = solo.ctl("record", "--group", "second", "-n", "2")
     assert "float32[1]" not in second
     assert second.index("float32[2]") < second.index("float32[3]")
-    assert c.ctl("record", "--job", "third") == "node node-0: no operation is recorded\n"
+    assert solo.ctl("record", "--job", "third") == "node node-0: no operation is recorded\n"
 
 
 # Why: after a failure at night there is only the log.
@@ -78,21 +77,20 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
 # Why: small data goes out before any other node has come; that must not look like an operation that
 # moves, whose last rank has come.
 @pytest.mark.parametrize("count", [2, 100_000])
-def test_a_waiting_operation_is_shown_with_the_missing_rank(cluster, count):
-    c = cluster(2)
-    survivor = c.rank(0, 2, RANK, node=0, arguments=[f"sum:float32:{count}"])
-    missing = c.rank(1, 2, RANK, node=1, arguments=["wait"])
+def test_a_waiting_operation_is_shown_with_the_missing_rank(duo, count):
+    survivor = duo.rank(0, 2, RANK, node=0, arguments=[f"sum:float32:{count}"])
+    missing = duo.rank(1, 2, RANK, node=1, arguments=["wait"])
     missing.wait_for("waiting")
 
     def shown():
-        text = c.ctl("record", "-n", "1")
+        text = duo.ctl("record", "-n", "1")
         return text if f"float32[{count}] " in text and "matched" in text else None
 
     text = wait_until(shown, "the operation is recorded")
     assert "called here by rank 0; heard from no other node" in text, text
     missing.signal(SIGKILL)
     survivor.wait_for("raised")
-    operation, = json.loads(c.ctl("record", "--json"))["operations"]
+    operation, = json.loads(duo.ctl("record", "--json"))["operations"]
     assert (operation["failure"], operation["last"]) == ("RANK_LOST", ""), operation
 
 
@@ -130,11 +128,10 @@ def test_a_trace_has_a_track_for_each_rank_rail_and_worker(cluster, nodes):
             open_ends.append(end)
 
 
-def test_a_trace_on_a_terminal_is_refused_with_what_to_do(cluster):
-    c = cluster(1)
+def test_a_trace_on_a_terminal_is_refused_with_what_to_do(solo):
     ours, theirs = pty.openpty()
     try:
-        done = subprocess.run([find_program("mlxcommctl"), "trace", "--socket", c.socket(0)],
+        done = subprocess.run([find_program("mlxcommctl"), "trace", "--socket", solo.socket(0)],
                               stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     finally:
         os.close(ours)

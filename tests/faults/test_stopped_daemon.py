@@ -78,14 +78,13 @@ def test_a_daemon_that_stands_still_for_seconds_costs_a_pause(cluster, tmp_path,
 
 
 @pytest.mark.parametrize("node", [0, 1])
-def test_a_daemon_that_the_other_has_given_up_fails_its_ranks_when_it_goes_on(cluster, node):
-    c = cluster(2)
-    with as_before(c):
-        job = looping(c)
-        with stopped_daemon(c, node):
+def test_a_daemon_that_the_other_has_given_up_fails_its_ranks_when_it_goes_on(duo, node):
+    with as_before(duo):
+        job = looping(duo)
+        with stopped_daemon(duo, node):
             expect_lost(job[1 - node::2], "RANK_LOST")
         expect_lost(job[node::2], "RANK_LOST")
-    assert lost_nodes(c, 1 - node) == [f"node node-{node}"]
+    assert lost_nodes(duo, 1 - node) == [f"node node-{node}"]
 
 
 # Why: an operation without a deadline would wait for a daemon that never answers.

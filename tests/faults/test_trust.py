@@ -258,22 +258,21 @@ def test_settings_that_sighup_cannot_change_are_logged(own_keys):
     assert "the next start will fail" in signalled("reload_failed")
 
 
-def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
+def test_copied_machine_is_refused_and_named_on_every_node(duo, tmp_path):
     """Why: a disk is copied with its state_directory, and two machines have one node id. How: the copy's
     daemon dials node-0, as the original does. The original keeps its link and its job."""
-    c = cluster(2)
     shutil.copytree(tmp_path / "1", tmp_path / "copy")
-    text = c.write_config(1).read_text()
-    for old, new in ((f"{tmp_path}/1", f"{tmp_path}/copy"), (str(c.ports[1]), str(free_port()))):
+    text = duo.write_config(1).read_text()
+    for old, new in ((f"{tmp_path}/1", f"{tmp_path}/copy"), (str(duo.ports[1]), str(free_port()))):
         text = text.replace(old, new)
     config = tmp_path / "copy.textproto"
     config.write_text(text)
-    with at_work(c, range(2), 1000), Process([find_program("mlxcommd"), "--config", str(config)]) as copy:
+    with at_work(duo, range(2), 1000), Process([find_program("mlxcommd"), "--config", str(config)]) as copy:
         copy.wait_for("another machine that has the same node id")
-        c.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
-        c.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
+        duo.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
+        duo.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
         for node in range(2):
-            assert "has the node id of node-1 as well" in c.ctl("status", node=node)
-            assert "MC213" in c.findings(node=node)
-            assert any(one["kind"] == "same_id" for one in c.events(node))
-    assert not any(one["kind"] == "node_lost" for one in c.events())
+            assert "has the node id of node-1 as well" in duo.ctl("status", node=node)
+            assert "MC213" in duo.findings(node=node)
+            assert any(one["kind"] == "same_id" for one in duo.events(node))
+    assert not any(one["kind"] == "node_lost" for one in duo.events())

@@ -44,12 +44,11 @@ def test_every_name_is_the_daemons_group(cluster, way, nodes):
                                for number in (0, 1)]
 
 
-def test_calls_that_are_not_hooked_are_mlxs_own(cluster):
-    c = cluster(1)
+def test_calls_that_are_not_hooked_are_mlxs_own(solo):
     code = ("import mlxcomm, mlx.core as mx; mlxcomm.install(take=['ring']); d = mx.distributed\n"
             "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n"
             "print(d.all_sum(mx.array(1)).item(), d.init().size())\n")
-    ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
+    ranks = [start(solo, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
     assert lines_of(ranks) == [["2 1 " + str(mlx_has("jaccl")), "2 2"]] * 2, "the first is group=None, too"
 
 
@@ -99,11 +98,10 @@ def other_mlx(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_mlx, way):
+def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(solo, other_mlx, way):
     command, variables = WAYS[way]
-    c = cluster(1)
     words = [f"{name}{strict}" for name in NAMES[:-1] for strict in ("", ":strict")]
-    ranks = [start(c, command, rank, 2, *words, **variables, **other_mlx) for rank in (0, 1)]
+    ranks = [start(solo, command, rank, 2, *words, **variables, **other_mlx) for rank in (0, 1)]
     for number, process in enumerate(ranks):
         assert process.finish() == 0, process.lines
         reported = [line for line in process.lines if "was built for mlx 0.1.2, but" in line]
@@ -158,34 +156,31 @@ def test_the_variable_disables_it(word):
 
 # Why: exo sets the variables in the process itself, and other programs ask for the default group
 # before.
-def test_a_process_can_join_after_it_was_a_single_rank(cluster):
-    c = cluster(1)
+def test_a_process_can_join_after_it_was_a_single_rank(solo):
     code = ("import os, sys, mlx.core as mx, mlxcomm; mlxcomm.install(); d = mx.distributed\n"
             "alone = d.all_sum(mx.array(1)).item()\n"
             "os.environ.update(MLX_RANK=sys.argv[1], MLX_WORLD_SIZE='2', MLXCOMM_JOB='late')\n"
             "print(alone, d.init(backend='ring', strict=True).size(), d.all_sum(mx.array(1)).item())\n")
     ranks = []
     for rank in (0, 1):
-        ranks.append(Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)}))
-        c.ranks.append(ranks[-1])
+        ranks.append(Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": solo.socket(0)}))
+        solo.ranks.append(ranks[-1])
     assert lines_of(ranks) == [["1 2 2"]] * 2
 
 
 # Why: a module that was imported earlier would stay alone with wrong sums, and nothing would say
 # so.
-def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
-    c = cluster(1)
+def test_functions_imported_by_name_before_are_replaced_and_given_back(solo):
     code = ("from mlx.core.distributed import all_sum, init\nimport mlx.core as mx, mlxcomm\n"
             "own = (all_sum, init)\nmlxcomm.install()\n"
             "print(init().size(), all_sum(mx.array(1)).item())\n"
             "mlxcomm.uninstall()\nassert (all_sum, init) == own\n")
-    ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
+    ranks = [start(solo, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
     assert lines_of(ranks) == [["2 2"]] * 2
 
 
-def test_jaccls_coordinator_names_the_job(cluster, tmp_path):
+def test_jaccls_coordinator_names_the_job(solo, tmp_path):
     """Why: it exists where the environment does not give a job's name; here it gives nothing."""
-    c = cluster(1)
     folder = tmp_path / "told"
     folder.mkdir()
     code = (
@@ -200,15 +195,14 @@ def test_jaccls_coordinator_names_the_job(cluster, tmp_path):
         "    return gather\n"
         "world = mx.distributed.init(strict=True, backend='jaccl', all_gather_factory=factory)\n"
         "print(mlxcomm.name(world).startswith('mlx-'), mx.distributed.all_sum(mx.array(1)).item())\n")
-    ranks = [start(c, [sys.executable, "-c", code], rank, 2, job="") for rank in (0, 1)]
+    ranks = [start(solo, [sys.executable, "-c", code], rank, 2, job="") for rank in (0, 1)]
     assert lines_of(ranks) == [["True 2"]] * 2
 
 
-def test_a_join_that_times_out_names_the_variable_of_the_job(cluster, tmp_path):
-    c = cluster(1)
+def test_a_join_that_times_out_names_the_variable_of_the_job(solo, tmp_path):
     hosts = tmp_path / "hosts.json"
     hosts.write_text('["10.0.0.1:5000", "10.0.0.2:5000"]')
-    process = start(c, [sys.executable, "-c", "import mlxcomm; mlxcomm.init(timeout=1)"], 0, 2, job="",
+    process = start(solo, [sys.executable, "-c", "import mlxcomm; mlxcomm.init(timeout=1)"], 0, 2, job="",
                     MLX_HOSTFILE=str(hosts))
     assert process.finish() != 0
     assert any("follows from MLX_HOSTFILE" in line and "MLXCOMM_JOB=NAME" in line for line in process.lines)
@@ -234,11 +228,10 @@ if r == 0:
 # Why: mlx-lm's generate always leaves an operation behind that the other rank still needs; stock's
 # ring and Open MPI deliver it.
 @pytest.mark.parametrize("hooked", [True, False])
-def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, hooked):
+def test_what_a_program_has_begun_when_it_ends_is_delivered(solo, tmp_path, hooked):
     script = tmp_path / "tail.py"
     script.write_text(TAIL)
-    c = cluster(1)
-    command = [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+    command = [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", solo.socket(0), "--",
                sys.executable, *(["-m", "mlxcomm"] if hooked else []), str(script)]
     for _ in range(3):
         done = completed(command, env={**os.environ, "MLXCOMM_INSTALL": ""})
@@ -246,8 +239,7 @@ def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, h
 
 
 # Why: a person sees the other rank's message first.
-def test_a_rank_that_ends_with_an_exception_reports_it_at_once(cluster):
-    c = cluster(2)
+def test_a_rank_that_ends_with_an_exception_reports_it_at_once(duo):
     dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
             "threading.Thread(target=time.sleep, args=(30,)).start()\n"  # Keeps the process from ending.
@@ -255,8 +247,8 @@ def test_a_rank_that_ends_with_an_exception_reports_it_at_once(cluster):
     waits = ("import mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
              "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
              "mx.eval(mx.distributed.all_sum(mx.array(1)))\n")
-    start(c, [sys.executable, "-c", dies], 1, 2)
-    waiting = start(c, [sys.executable, "-c", waits], 0, 2)
+    start(duo, [sys.executable, "-c", dies], 1, 2)
+    waiting = start(duo, [sys.executable, "-c", waits], 0, 2)
     line = waiting.wait_for("RANK_LOST")
     assert "its program ended by ValueError: no such layer" in line and "rank 1" in line
 

@@ -52,10 +52,9 @@ def test_memory_of_copies_is_reused_only_after_its_last_reader(cluster):
     assert ranks(cluster(1), REUSED, **COPY) == [["right"]] * 2
 
 
-def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(cluster):
+def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(solo):
     """Why: the daemon may still write to a failed operation's range for a moment, and it must be
     free for others afterwards."""
-    c = cluster(1)
     text = """
 import mlx.core as mx, mlxcomm
 w = mlxcomm.init(arena_bytes=4 << 20)
@@ -68,11 +67,10 @@ except mlxcomm.MismatchError:
         mx.eval(mlxcomm.all_reduce(mx.ones(500_000)))
     print("goes on")
 """
-    assert ranks(c, text, **COPY) == [["goes on"]] * 2
+    assert ranks(solo, text, **COPY) == [["goes on"]] * 2
 
 
-def test_status_and_the_log_report_it(cluster):
-    c = cluster(1)
+def test_status_and_the_log_report_it(solo):
     text = """
 import subprocess, sys, mlx.core as mx, mlxcomm
 w = mlxcomm.init()
@@ -81,7 +79,7 @@ mlxcomm.barrier()
 if w.rank() == 0: print(subprocess.run(sys.argv[1:], capture_output=True, text=True).stdout)
 mlxcomm.barrier()
 """
-    lines, _ = lines_of([c.python(r, 2, text, find_program("mlxcommctl"), "status", environment=COPY)
+    lines, _ = lines_of([solo.python(r, 2, text, find_program("mlxcommctl"), "status", environment=COPY)
                          for r in (0, 1)])
     reported = [line for line in lines if "results are copied out of shared memory" in line]
     assert len(reported) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in reported[0], lines
@@ -94,10 +92,9 @@ def test_a_wrong_word_is_reported_before_any_wait():
 
 
 @pytest.mark.parametrize("environment, said", [({}, "shared"), (COPY, "copied: MLXCOMM_RESULTS=copy")])
-def test_the_self_test_reports_its_steps(cluster, environment, said):
-    c = cluster(1)
+def test_the_self_test_reports_its_steps(solo, environment, said):
     done = completed([sys.executable, "-m", "mlxcomm.check_results"],
-                     env={**os.environ, "MLXCOMM_SOCKET": c.socket(0), **environment})
+                     env={**os.environ, "MLXCOMM_SOCKET": solo.socket(0), **environment})
     assert done.returncode == 0 and done.stdout.startswith(said), done.stdout + done.stderr
 
 
@@ -127,15 +124,14 @@ def doctor(cluster, ctl=None, folder=None, **environment):
     ("share", "MC409", "results lie in the daemon's memory"),
     ("copy", "MC406", "MLXCOMM_RESULTS=copy is set"),
     ("maybe", "MC408", 'MLXCOMM_RESULTS: expected share or copy, got "maybe"')])
-def test_doctor_shows_where_results_are(cluster, results, code, said):
-    c = cluster(1)
-    found, = doctor(c, MLXCOMM_RESULTS=results)
+def test_doctor_shows_where_results_are(solo, results, code, said):
+    found, = doctor(solo, MLXCOMM_RESULTS=results)
     assert found[0] == code and said in found[2], found
     assert found[1] == f"Python package of {os.path.dirname(find_program('mlxcommctl'))}/python3"
-    assert c.status()["jobs"] == []
+    assert solo.status()["jobs"] == []
     # Without a daemon none is started for the question.
-    c.daemons[0].end()
-    assert doctor(c, MLXCOMM_RESULTS=results) == []
+    solo.daemons[0].end()
+    assert doctor(solo, MLXCOMM_RESULTS=results) == []
 
 
 @pytest.fixture
@@ -154,19 +150,17 @@ def elsewhere(tmp_path):
 
 
 def test_doctor_asks_the_python_of_the_path_and_takes_no_module_from_where_it_is_run(
-        cluster, elsewhere, tmp_path):
+        solo, elsewhere, tmp_path):
     """Why: root runs it too, in any folder."""
-    c = cluster(1)
     ctl = elsewhere("#!/bin/sh\nexit 1\n")
     trap = tmp_path / "trap" / "mlxcomm"
     trap.mkdir(parents=True)
     for name in ("__init__.py", "check_results.py"):
         (trap / name).write_text("print('wrong: run from here')\nraise SystemExit(1)\n")
     path = f".:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    found, = doctor(c, ctl, trap.parent, PATH=path, MLXCOMM_RESULTS="share")
+    found, = doctor(solo, ctl, trap.parent, PATH=path, MLXCOMM_RESULTS="share")
     assert found[:2] == ("MC409", f"Python package of {os.path.dirname(sys.executable)}/python3")
 
 
-def test_doctor_finds_nothing_if_no_python_has_the_package(cluster, elsewhere, tmp_path):
-    c = cluster(1)
-    assert doctor(c, elsewhere("#!/bin/sh\nexit 1\n"), PATH=str(tmp_path)) == []
+def test_doctor_finds_nothing_if_no_python_has_the_package(solo, elsewhere, tmp_path):
+    assert doctor(solo, elsewhere("#!/bin/sh\nexit 1\n"), PATH=str(tmp_path)) == []

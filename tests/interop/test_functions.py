@@ -32,9 +32,8 @@ def test_functions_agree_with_numpy(cluster, nodes, ranks, what):
     assert [lines[-1] for lines in lines_of(processes)] == ["all agree"] * ranks
 
 
-def test_examples_of_docstrings_do_what_they_show(cluster):
-    c = cluster(1)
-    ranks = [c.rank(rank, 2, FOLDER / "documented_examples.py", job="train") for rank in range(2)]
+def test_examples_of_docstrings_do_what_they_show(solo):
+    ranks = [solo.rank(rank, 2, FOLDER / "documented_examples.py", job="train") for rank in range(2)]
     assert lines_of(ranks) == [["done"]] * 2
 
 
@@ -82,8 +81,7 @@ def test_groups_split_by_color_and_key_and_nest(cluster):
     assert [line[-1] for line in lines] == ["job/rows"] * 4
 
 
-def test_a_job_continues_with_its_survivors(cluster):
-    c = cluster(2)
+def test_a_job_continues_with_its_survivors(duo):
     text = (
         "if rank == 1:\n"
         " print('ready'); import time; time.sleep(3600)\n"
@@ -92,15 +90,14 @@ def test_a_job_continues_with_its_survivors(cluster):
         "rest = mlxcomm.shrink(world)\n"
         "assert mlxcomm.init() is rest and rest.size() == 2, rest.size()\n"
         "print('left', rest.rank(), mlxcomm.all_gather(mx.array(rank)).tolist())\n")
-    processes = [python(c, rank, 3, text, node=rank % 2) for rank in range(3)]
+    processes = [python(duo, rank, 3, text, node=rank % 2) for rank in range(3)]
     processes[1].wait_for("ready")
     processes[1].signal(signal.SIGKILL)
     assert lines_of([processes[0], processes[2]]) == [["lost 1", f"left {rank} [0, 2]"] for rank in (0, 1)]
 
 
-def test_a_part_ends_with_the_last_user_of_it(cluster):
-    c = cluster(1)
-    run(c, 2, ("for _ in range(300):\n"
+def test_a_part_ends_with_the_last_user_of_it(solo):
+    run(solo, 2, ("for _ in range(300):\n"
                " part = mlxcomm.split(0, name='part')\n"
                " assert mlxcomm.all_reduce(mx.ones(2), group=part).tolist() == [2, 2]\n"
                "del part\n"
@@ -109,8 +106,7 @@ def test_a_part_ends_with_the_last_user_of_it(cluster):
 
 # Why: with MLX before 0.32.1 a failure has to reach the thread that evaluates on a way of its own, whatever
 # evaluates there.
-def test_every_form_of_evaluation_raises_on_the_thread_that_evaluates(cluster):
-    c = cluster(1)
+def test_every_form_of_evaluation_raises_on_the_thread_that_evaluates(solo):
     text = (
         "import os, threading, numpy as np\n"
         "if rank == 1: os.kill(os.getpid(), 9)\n"
@@ -126,7 +122,7 @@ def test_every_form_of_evaluation_raises_on_the_thread_that_evaluates(cluster):
         "thread = threading.Thread(target=evaluate)\n"
         "thread.start(); thread.join()\n"
         "evaluate()\n")
-    processes = [python(c, rank, 2, text) for rank in range(2)]
+    processes = [python(solo, rank, 2, text) for rank in range(2)]
     assert lines_of(processes[:1]) == [["done", "done"]]
 
 
@@ -157,14 +153,13 @@ def test_evaluation_raises_the_failure_as_its_class(cluster, call):
     "mlxcomm.barrier(timeout=0.2)",
     "mlxcomm.split(0, timeout=0.2)",
 ])
-def test_a_deadline_names_the_missing_rank(cluster, deadline):
-    c = cluster(1)
+def test_a_deadline_names_the_missing_rank(solo, deadline):
     text = ("if rank == 0:\n"
             f" try: {deadline}\n"
             " except mlxcomm.DeadlineExceededError as error: print('late', error.rank)\n"
             "else:\n"
             " input()\n")
-    processes = [python(c, rank, 2, text.replace(" try: ", " try:\n  ").replace("; ", "\n  "),
+    processes = [python(solo, rank, 2, text.replace(" try: ", " try:\n  ").replace("; ", "\n  "),
                         stdin=-1) for rank in (0, 1)]
     assert lines_of(processes[:1]) == [["late 1"]]
     processes[1].say()
@@ -181,17 +176,16 @@ def test_a_deadline_names_the_missing_rank(cluster, deadline):
     "mlxcomm.split(0)",
     "world.split(0)",
 ])
-def test_ctrl_c_is_a_keyboard_interrupt(cluster, call, handler):
-    c = cluster(1)
+def test_ctrl_c_is_a_keyboard_interrupt(solo, call, handler):
     text = (f"{handler}print('begins')\n"
             f"try: {call}\n"
             "except KeyboardInterrupt: print('interrupted')\n"
             "try: mlxcomm.check()\n"
             "except mlxcomm.CancelledError as error: print('cancelled', error.code)\n")
-    waiting = python(c, 0, 2, text)
-    python(c, 1, 2, "import time; time.sleep(3600)\n")
+    waiting = python(solo, 0, 2, text)
+    python(solo, 1, 2, "import time; time.sleep(3600)\n")
     waiting.wait_for("begins")
-    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+    wait_until(lambda: any(r["operation"] for job in solo.status()["jobs"] for r in job["ranks"]),
                "the operation is in flight")
     waiting.signal(signal.SIGINT)
     waiting.wait_for("interrupted")
@@ -201,8 +195,7 @@ def test_ctrl_c_is_a_keyboard_interrupt(cluster, call, handler):
 
 # Why: with group=None the first operation joins, and threads begin at the same time; all but one
 # would get the error that their rank is taken, by their own process.
-def test_threads_that_begin_at_once_join_once(cluster):
-    c = cluster(1)
+def test_threads_that_begin_at_once_join_once(solo):
     text = (
         "import threading, mlx.core as mx, mlxcomm\n"
         "worlds, errors, gate = [], [], threading.Barrier(4)\n"
@@ -216,4 +209,4 @@ def test_threads_that_begin_at_once_join_once(cluster):
         "assert not errors, errors\n"
         "assert len(worlds) == 4 and all(w is worlds[0] for w in worlds)\n"
         "print(mlxcomm.all_reduce(mx.ones(2)).tolist())\n")
-    assert lines_of([c.python(rank, 2, text) for rank in range(2)]) == [["[2.0, 2.0]"]] * 2
+    assert lines_of([solo.python(rank, 2, text) for rank in range(2)]) == [["[2.0, 2.0]"]] * 2

@@ -72,7 +72,7 @@ def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
 
 
 # Why: a profiler's count, and MLX's own test_average_gradients, saw no call: the packed operation passed by.
-def test_what_a_program_puts_in_the_place_of_all_sum_is_called_as_mlx_calls_it(cluster):
+def test_what_a_program_puts_in_the_place_of_all_sum_is_called_as_mlx_calls_it(solo):
     text = """
 import mlx.core as mx, mlx.nn as nn, mlxcomm
 calls, original = [], mx.distributed.all_sum
@@ -95,6 +95,5 @@ for replaced in (True, False):
           len(count(lambda: nn.average_gradients(gradients, all_reduce_size=0))),
           len(count(through_layers)), flush=True)
 """
-    c = cluster(1)
-    for lines in lines_of([c.python(r, 2, text, environment={"MLXCOMM_INSTALL": "all"}) for r in (0, 1)]):
+    for lines in lines_of([solo.python(r, 2, text, environment={"MLXCOMM_INSTALL": "all"}) for r in (0, 1)]):
         assert lines[:2] == ["1 2 10 2", "0 0 0 0"]

@@ -18,8 +18,7 @@ def an_operation_is_in_flight(cluster):
 
 
 # Why: a Ctrl-C that the program has handled must not count again for a later operation.
-def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
-    c = cluster(1)
+def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
     text = (
         "import os, signal, time, mlxcomm\n"
         "w = mlxcomm.init()\n"
@@ -30,21 +29,20 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
         " print('taken')\n"
         "mlxcomm.barrier(w)\n"
         "print('together')\n")
-    first = c.python(0, 2, text)
-    second = c.python(1, 2, "import sys, mlxcomm\nw = mlxcomm.init()\n"
+    first = solo.python(0, 2, text)
+    second = solo.python(1, 2, "import sys, mlxcomm\nw = mlxcomm.init()\n"
                               "import os\nwhile not os.path.exists(sys.argv[1]): pass\n"
-                              "mlxcomm.barrier(w)\n", c.folder / "go")
+                              "mlxcomm.barrier(w)\n", solo.folder / "go")
     first.wait_for("taken")
-    wait_until(lambda: an_operation_is_in_flight(c), "rank 0 waits in its barrier")
-    (c.folder / "go").touch()
+    wait_until(lambda: an_operation_is_in_flight(solo), "rank 0 waits in its barrier")
+    (solo.folder / "go").touch()
     first.wait_for("together")
     assert [first.finish(), second.finish()] == [0, 0]
 
 
 # Why: a thread that began an operation right after the Ctrl-C took it from the barrier in which the
 # main thread waited, which then waited for its deadline.
-def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(cluster):
-    c = cluster(1)
+def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(solo):
     text = (
         "import os, signal, sys, threading, mlx.core as mx, mlxcomm\n"
         "w = mlxcomm.init()\n"
@@ -59,11 +57,11 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
         "try: mlxcomm.barrier(w)\n"
         "except KeyboardInterrupt: print('interrupted')\n"
         "thread.join()\n")
-    waiting = c.python(0, 2, text, stdin=subprocess.PIPE)
-    absent = c.python(1, 2, "import mlxcomm, sys\nw = mlxcomm.init()\np = mlxcomm.split(0)\n"
+    waiting = solo.python(0, 2, text, stdin=subprocess.PIPE)
+    absent = solo.python(1, 2, "import mlxcomm, sys\nw = mlxcomm.init()\np = mlxcomm.split(0)\n"
                               "print('here')\nsys.stdin.read()\n", stdin=subprocess.PIPE)
     absent.wait_for("here")
-    wait_until(lambda: "barrier" in str(c.status()["jobs"]), "rank 0 waits in its barrier")
+    wait_until(lambda: "barrier" in str(solo.status()["jobs"]), "rank 0 waits in its barrier")
     waiting.say()
     waiting.wait_for("interrupted")
     # The other operation is cancelled as well if it had begun by then; else it waits for this one.
@@ -74,10 +72,9 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
 
 # Why: an operation that is never answered may last for ever; a process that leaves waits for it,
 # but for a limited time.
-def test_process_leaves_while_an_operation_is_in_flight(cluster):
-    c = cluster(1)
-    c.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
-    leaving = c.python(
+def test_process_leaves_while_an_operation_is_in_flight(solo):
+    solo.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
+    leaving = solo.python(
         0, 2,
         "import os; os.environ['MLXCOMM_END_TIMEOUT'] = '1'\n"
         "import mlxcomm, mlx.core as mx\n"
@@ -88,15 +85,14 @@ def test_process_leaves_while_an_operation_is_in_flight(cluster):
         "print('leaves')\n")
     leaving.wait_for("leaves")
     assert leaving.finish() == 0, leaving.lines
-    wait_until(lambda: not c.status()["jobs"] or
-               any(job["state"] == "failed" for job in c.status()["jobs"]) or
-               all(len(job["ranks"]) < 2 for job in c.status()["jobs"]), "the daemon has seen it")
+    wait_until(lambda: not solo.status()["jobs"] or
+               any(job["state"] == "failed" for job in solo.status()["jobs"]) or
+               all(len(job["ranks"]) < 2 for job in solo.status()["jobs"]), "the daemon has seen it")
 
 
 # Why: the child does not have the library's threads; joining there would never end.
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
-    c = cluster(1)
+def test_forked_child_is_refused_and_its_parent_goes_on(solo):
     text = (
         "import os, mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init()\n"
@@ -109,12 +105,11 @@ def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
         " raise SystemExit(5)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n"
         "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n")
-    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
     assert lines_of(ranks) == [["refused True", "[2.0, 2.0]"]] * 2
 
 
-def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
-    c = cluster(1)
+def test_full_arena_raises_with_the_figures_and_the_group_works_on(solo):
     text = (
         "import mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init(arena_bytes=64 << 20)\n"
@@ -128,13 +123,12 @@ def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
         " del many\n"
         "mlxcomm.check(w)\n"
         "print(mx.distributed.all_sum(mx.ones((4 << 20,)), group=w)[0].item())\n")
-    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
     assert lines_of(ranks) == [["full True True"] * 3 + ["2.0"]] * 2
 
 
-def test_what_may_be_in_place_takes_its_memory_once(cluster):
+def test_what_may_be_in_place_takes_its_memory_once(solo):
     """40 of 64 MiB: the copy of the input has no room beside the result."""
-    c = cluster(1)
     text = (
         "import mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init(arena_bytes=64 << 20)\n"
@@ -147,16 +141,15 @@ def test_what_may_be_in_place_takes_its_memory_once(cluster):
         " print(name, mx.min(got).item(), mx.max(got).item())\n"
         " print(mx.array_equal(own, mx.full((count,), w.rank() + 1.0)).item())\n"
         " del got\n")
-    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
     assert lines_of(ranks) == [["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
                                 "broadcast 2.0 2.0", "True"] for reduced in ("3.0 3.0", "0.0 0.0")]
 
 
-def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
+def test_two_nodes_take_memory_twice_only_where_there_is_room(duo):
     """Small results of a pair of nodes have memory apart from their inputs; a full arena is no
     failure, because they work in place as well. 3 of 4 MiB are held, then all but what a result
     needs."""
-    c = cluster(2)
     text = (
         "import mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init(arena_bytes=4 << 20)\n"
@@ -169,7 +162,7 @@ def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
         " held.append(total(kib << 8))\n"
         " print(kib, mx.min(held[-1]).item(), mx.max(held[-1]).item())\n"
         "mlxcomm.check(w)\n")
-    ranks = [c.python(rank, 2, text, node=rank) for rank in (0, 1)]
+    ranks = [duo.python(rank, 2, text, node=rank) for rank in (0, 1)]
     assert lines_of(ranks) == [[f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]] * 2
 
 
@@ -260,8 +253,7 @@ def test_ranks_of_mlx_launch_meet(tmp_path):
 
 
 # Why: each rank had a group of one, and trained by itself.
-def test_no_group_means_the_one_job_that_was_joined_and_is_an_error_with_two(cluster):
-    c = cluster(1)
+def test_no_group_means_the_one_job_that_was_joined_and_is_an_error_with_two(solo):
     code = """
 import sys, mlx.core as mx, mlxcomm
 rank = int(sys.argv[1])
@@ -273,9 +265,9 @@ try:
 except ValueError as error:
     print(error)
 """
-    ranks = [Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)})
+    ranks = [Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": solo.socket(0)})
              for rank in (0, 1)]
-    c.ranks += ranks
+    solo.ranks += ranks
     assert lines_of(ranks) == [["2.0 2", f"group: this process has joined a (rank {rank} of 2) and b "
                                          f"(rank {1 - rank} of 2): pass the group of one of them"]
                                for rank in (0, 1)]
@@ -283,9 +275,8 @@ except ValueError as error:
 
 # Why: shrink looked at the worlds of a process while other threads joined some, and raised RuntimeError.
 # How: at each of its lines another one is joined.
-def test_a_job_shrinks_while_other_threads_join(cluster):
-    c = cluster(1)
-    survivor = c.python(0, 2, """
+def test_a_job_shrinks_while_other_threads_join(solo):
+    survivor = solo.python(0, 2, """
 import itertools, sys, mlxcomm
 world = mlxcomm.init()
 numbers = itertools.count()
@@ -299,7 +290,7 @@ except mlxcomm.RankLostError:
     sys.settrace(join)
     print("ranks:", mlxcomm.shrink(world).size())
 """)
-    victim = c.python(1, 2, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
+    victim = solo.python(1, 2, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
     for rank in (survivor, victim):
         rank.wait_for("joined")
     victim.end()

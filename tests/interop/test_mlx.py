@@ -74,15 +74,14 @@ def test_import_does_not_load_protobuf():
 
 
 @pytest.mark.parametrize("first, second", [("grpc", "mlxcomm"), ("mlxcomm", "grpc")])
-def test_lives_beside_the_grpc_package(cluster, first, second):
-    c = cluster(1)
+def test_lives_beside_the_grpc_package(solo, first, second):
     text = (f"import {first}, {second}\n"
             "import mlxcomm, mlx.core as mx, grpc\n"
             "channel = grpc.insecure_channel('127.0.0.1:1')\n"
             "w = mlxcomm.init()\n"
             "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n"
             "channel.close()\n")
-    for lines in lines_of([c.python(r, 2, text) for r in (0, 1)]):
+    for lines in lines_of([solo.python(r, 2, text) for r in (0, 1)]):
         assert lines[-1] == "[2.0, 2.0]"
 
 

@@ -91,22 +91,20 @@ def test_a_send_that_fails_after_the_programs_end_is_reported(cluster):
 
 
 @THROWS
-def test_daemon_that_dies_is_an_exception_at_once(cluster):
-    c = cluster(1)
-    ranks = [stock(c, r, 2, RANK, "loop") for r in (0, 1)]
+def test_daemon_that_dies_is_an_exception_at_once(solo):
+    ranks = [stock(solo, r, 2, RANK, "loop") for r in (0, 1)]
     ranks[0].wait_for("looping")
-    c.daemons[0].signal(SIGKILL)
+    solo.daemons[0].signal(SIGKILL)
     for rank in ranks:
         assert "DAEMON_LOST" in rank.wait_for("raised")
         assert rank.finish() == 3
 
 
 # Why: MLX's own MPI backend cannot be interrupted in an operation at all.
-def test_ctrl_c_ends_the_wait(cluster):
-    c = cluster(1)
-    stock(c, 1, 2, RANK, "wait")
-    waiting = stock(c, 0, 2, RANK, "sum:100000")
-    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+def test_ctrl_c_ends_the_wait(solo):
+    stock(solo, 1, 2, RANK, "wait")
+    waiting = stock(solo, 0, 2, RANK, "sum:100000")
+    wait_until(lambda: any(r["operation"] for job in solo.status()["jobs"] for r in job["ranks"]),
                "the operation is in flight")
     waiting.signal(signal.SIGINT)
     line = waiting.wait_for("r")
@@ -135,9 +133,8 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     ({"MLX_RANK": "2"}, "MLX_RANK: expected a rank below the size 2, got 2"),
     ({"MLXCOMM_SOCKET": "/nowhere/at/all.sock"}, "UNAVAILABLE"),
 ])
-def test_a_rank_that_cannot_join_is_reported_and_no_rank_trains_by_itself(cluster, variables, expected):
-    c = cluster(1)
-    refused = stock(c, 0, 2, RANK, "sum:1", **variables)
+def test_a_rank_that_cannot_join_is_reported_and_no_rank_trains_by_itself(solo, variables, expected):
+    refused = stock(solo, 0, 2, RANK, "sum:1", **variables)
     assert expected in refused.wait_for("refused")
     assert refused.finish() == 3
 
@@ -146,9 +143,8 @@ def in_c(c, rank, *arguments):
     return c.start_as(rank, 2, [find_test_program("interop", "open_mpi_program"), *arguments])
 
 
-def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
-    c = cluster(1)
-    assert lines_of([in_c(c, r) for r in (0, 1)]) == [["all is right"]] * 2
+def test_a_program_in_c_gets_what_open_mpi_would_give(solo):
+    assert lines_of([in_c(solo, r) for r in (0, 1)]) == [["all is right"]] * 2
 
 
 @pytest.mark.parametrize("wrong, expected", [
@@ -159,9 +155,8 @@ def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
     ("finalized", "MPI_Comm_rank: expected MPI_Init, and no"),
     ("rank", "MPI_Send: rank 2: expected 0 to 1"),
 ])
-def test_an_error_ends_a_c_program_with_its_code(cluster, wrong, expected):
-    c = cluster(1)
-    for process in [in_c(c, r, wrong) for r in (0, 1)]:
+def test_an_error_ends_a_c_program_with_its_code(solo, wrong, expected):
+    for process in [in_c(solo, r, wrong) for r in (0, 1)]:
         assert process.finish() == -signal.SIGABRT, process.lines
         assert any(expected in line for line in process.lines), process.lines
 

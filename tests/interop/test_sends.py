@@ -52,15 +52,14 @@ def test_all_send_right_and_then_receive(cluster, tmp_path, nodes, size, count, 
 
 
 # Why: MLX writes a sum into the memory of an input that nothing else reads.
-def test_a_send_takes_the_values_of_its_call(cluster):
-    c = cluster(1)
-    sender = rank(c, 0, 2, "x = mx.distributed.all_sum(mx.ones(4096))\n"
+def test_a_send_takes_the_values_of_its_call(solo):
+    sender = rank(solo, 0, 2, "x = mx.distributed.all_sum(mx.ones(4096))\n"
                            "for i in range(20):\n"
                            "    mx.eval(mlxcomm.send(x, 1))\n"
                            "    x = x + 1\n"
                            "    mx.eval(x)\n"
                            "print('sent', flush=True)\n")
-    receiver = rank(c, 1, 2, "mx.eval(mx.distributed.all_sum(mx.ones(4096)))\nsys.stdin.readline()\n"
+    receiver = rank(solo, 1, 2, "mx.eval(mx.distributed.all_sum(mx.ones(4096)))\nsys.stdin.readline()\n"
                              "for i in range(20):\n"
                              "    x = mx.distributed.recv((4096,), mx.float32, 0)\n"
                              "    assert x[0].item() == x[-1].item() == 2 + i, (i, x)\n"

@@ -205,13 +205,12 @@ def test_what_a_handler_sets_holds_when_the_wait_has_ended(cluster):
     assert waiting.finish() == 0, waiting.lines
 
 
-def test_handlers_outside_of_waits_are_pythons(cluster):
-    c = cluster(1)
+def test_handlers_outside_of_waits_are_pythons(solo):
     done = Process([sys.executable, "-c", BEGIN.format(set_handler="signal.signal(signal.SIGUSR1, handle)") +
                     "signal.raise_signal(signal.SIGUSR1)\nsignal.raise_signal(signal.SIGUSR1)\n"
                     "print(times, signal.getsignal(signal.SIGUSR1) is handle)\n"
                     "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
                     "print(signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN)\n"],
-                   {"MLXCOMM_SOCKET": c.socket(0), "MLX_WORLD_SIZE": "1", "MLX_RANK": "0"})
+                   {"MLXCOMM_SOCKET": solo.socket(0), "MLX_WORLD_SIZE": "1", "MLX_RANK": "0"})
     assert done.finish() == 0, done.lines
     assert done.lines[-2:] == [f"[{signal.SIGUSR1:d}, {signal.SIGUSR1:d}] True", "True"]

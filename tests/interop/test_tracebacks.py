@@ -55,22 +55,20 @@ def check(lines, program, text, kind):
 
 
 @pytest.mark.parametrize("what", TOGETHER)
-def test_traceback_ends_at_the_programs_line_when_ranks_fail(cluster, tmp_path, what):
-    c = cluster(1)
+def test_traceback_ends_at_the_programs_line_when_ranks_fail(solo, tmp_path, what):
     text, kind = TOGETHER[what]
     program = tmp_path / "program.py"
     program.write_text(HERE + text)
-    ranks = [c.rank(number, 2, program) for number in range(2)]
+    ranks = [solo.rank(number, 2, program) for number in range(2)]
     assert ranks[0].finish() == 1, ranks[0].lines
     check(ranks[0].lines, program, HERE + text, kind)
 
 
-def test_traceback_ends_at_the_programs_line_below_launch(cluster, tmp_path):
-    c = cluster(1)
+def test_traceback_ends_at_the_programs_line_below_launch(solo, tmp_path):
     text = HERE + TOGETHER["mismatch"][0]
     program = tmp_path / "program.py"
     program.write_text(text)
-    launch = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+    launch = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", solo.socket(0), "--",
                       sys.executable, str(program)])
     assert launch.finish() == 1, launch.lines
     shown = {number: [line[4:] for line in launch.lines if line.startswith(f"[{number}] ")]
@@ -118,16 +116,15 @@ def test_traceback_ends_at_the_programs_line_below_python_m_mlxcomm(tmp_path):
 @pytest.mark.parametrize("call", ["mlxcomm.barrier()", "mx.eval(mlxcomm.all_reduce(mx.ones(3)))",
                                   "mlxcomm.all_gather_v(mx.ones(3))", "mlxcomm.split(0)"])
 @pytest.mark.parametrize("way", [(), ("-m", "mlxcomm")])
-def test_traceback_of_ctrl_c_is_only_the_programs_line(cluster, tmp_path, call, way):
-    c = cluster(1)
+def test_traceback_of_ctrl_c_is_only_the_programs_line(solo, tmp_path, call, way):
     program = tmp_path / "program.py"
     program.write_text(HERE + JOIN + call)
-    c.rank(1, 2, RANK, arguments=["wait"])
+    solo.rank(1, 2, RANK, arguments=["wait"])
     waiting = Process([sys.executable, *way, str(program)],
                       {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                       "MLXCOMM_SOCKET": c.socket(0)})
-    c.ranks.append(waiting)
-    wait_until(lambda: any(rank["operation"] for job in c.status()["jobs"] for rank in job["ranks"]),
+                       "MLXCOMM_SOCKET": solo.socket(0)})
+    solo.ranks.append(waiting)
+    wait_until(lambda: any(rank["operation"] for job in solo.status()["jobs"] for rank in job["ranks"]),
                "rank 0 waits")
     waiting.signal(signal.SIGINT)
     assert waiting.finish() == -signal.SIGINT, waiting.lines
@@ -137,8 +134,7 @@ def test_traceback_of_ctrl_c_is_only_the_programs_line(cluster, tmp_path, call, 
 # Why: Ctrl-C reaches all ranks, and one whose operation had failed by another's showed the package's function
 # that makes exceptions, because Python looks for signals there.
 # How: without a line of Python between the signal and the failure.
-def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(cluster, tmp_path):
-    c = cluster(1)
+def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(solo, tmp_path):
     text = HERE + LOSE + (
         "try: mlxcomm.barrier()\n"
         "except mlxcomm.RankLostError: pass\n"
@@ -147,7 +143,7 @@ def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(cluster, t
         "list(map(operator.call, [ctypes.pythonapi.PyErr_SetInterrupt, fails]))")
     program = tmp_path / "program.py"
     program.write_text(text)
-    ranks = [c.rank(number, 2, program) for number in range(2)]
+    ranks = [solo.rank(number, 2, program) for number in range(2)]
     assert ranks[0].finish() == -signal.SIGINT, ranks[0].lines
     check(ranks[0].lines, program, text, "KeyboardInterrupt")
 

@@ -65,17 +65,16 @@ def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
         assert int(c.status(node)["nodes"][0]["memory_bytes"]) < int(before[node]) + (4 << 20)
 
 
-def test_what_operations_had_needed_goes_back_when_no_job_is_left(cluster):
+def test_what_operations_had_needed_goes_back_when_no_job_is_left(duo):
     """Why: what the largest moment of a daemon's life had needed would stay for the rest of it."""
-    c = cluster(2)
 
     def memory():
-        return [int(c.status(node)["nodes"][0]["memory_bytes"]) for node in range(2)]
+        return [int(duo.status(node)["nodes"][0]["memory_bytes"]) for node in range(2)]
 
-    run(c, "messages", 2, 4)  # Warm.
+    run(duo, "messages", 2, 4)  # Warm.
     before = memory()
-    run(c, "every", 2, 4)
-    nothing_is_left(c, 2)
+    run(duo, "every", 2, 4)
+    nothing_is_left(duo, 2)
     wait_until(lambda: all(now < had + (4 << 20) for now, had in zip(memory(), before)),
                f"it goes back: {before} before")
 

@@ -64,12 +64,11 @@ def test_bench_reports_the_rails_that_carried_the_bytes(cluster, verbs):
         assert link["fraction_of_best"] <= 1.001
 
 
-def test_rdma_is_not_reported_if_it_is_off(cluster):
-    c = cluster(2)
-    assert "rdma" not in c.ctl("status", "-v").lower() and "rdma" not in c.ctl("topology").lower()
-    text = c.ctl("doctor", codes=(0, 1, 4))
+def test_rdma_is_not_reported_if_it_is_off(duo):
+    assert "rdma" not in duo.ctl("status", "-v").lower() and "rdma" not in duo.ctl("topology").lower()
+    text = duo.ctl("doctor", codes=(0, 1, 4))
     assert "MC31" not in text and "MC32" not in text, text
-    assert c.findings()["MC321"]["found"].startswith("off")
+    assert duo.findings()["MC321"]["found"].startswith("off")
 
 
 CASES = [

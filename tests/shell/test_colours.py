@@ -43,9 +43,8 @@ def test_status_is_plain_in_a_pipe(cluster):
 
 @pytest.mark.parametrize("verb", [v for v, command in verbs().items() if has(command, "--json")
                                   and not any(o["required"] for o in command["options"])])
-def test_json_is_never_coloured(cluster, verb, tmp_path):
-    c = cluster(1)
-    where = ["--socket", c.socket(0)] if has(verbs()[verb], "--socket") else []
+def test_json_is_never_coloured(solo, verb, tmp_path):
+    where = ["--socket", solo.socket(0)] if has(verbs()[verb], "--socket") else []
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
     arguments = ARGUMENTS.get(verb, [])
     assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *arguments, *where, folder=tmp_path)

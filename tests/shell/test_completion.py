@@ -187,9 +187,8 @@ def test_fish_completes_files_too(tmp_path):
 
 # Why: an offer goes onto the command line unchanged. How: the daemon of the socket on the line is
 # asked; without one there is nothing to offer, at once.
-def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_path):
-    c = cluster(2)
-    line = f"mlxcommctl ping --socket {c.socket(0)} node-"
+def test_names_of_nodes_are_those_that_the_daemon_knows(duo, any_shell, tmp_path):
+    line = f"mlxcommctl ping --socket {duo.socket(0)} node-"
     offered = mlxcommctl("__complete", *line.split()).stdout
     assert offered == "node-0\tName of the node\nnode-1\tName of the node\n"
     assert any_shell.completed(line + "1").endswith("node-1")

@@ -48,16 +48,15 @@ def test_every_schema_is_one(verb):
 
 
 @pytest.mark.parametrize("verb", WITH_JSON)
-def test_output_matches_its_schema(cluster, verb, tmp_path):
-    c = cluster(2)
+def test_output_matches_its_schema(duo, verb, tmp_path):
     # Operations for the record, and a job to be shown.
-    mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
+    mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", duo.socket(0))
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
     if verb == "kill":
         (tmp_path / "wait.py").write_text("import mlxcomm\nmlxcomm.init()\n")
-        c.rank(0, 2, tmp_path / "wait.py", job="train")
-        wait_until(lambda: c.status()["jobs"], "a job waits")
-    where = ["--socket", c.socket(0)] if has(VERBS[verb], "--socket") else []
+        duo.rank(0, 2, tmp_path / "wait.py", job="train")
+        wait_until(lambda: duo.status()["jobs"], "a job waits")
+    where = ["--socket", duo.socket(0)] if has(VERBS[verb], "--socket") else []
     done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where, cwd=tmp_path)
     assert done.returncode != 2, f"say in ARGUMENTS how {verb} is run: {done.stderr}"
     assert done.returncode in CODES.get(verb, (0,)), done.stderr
@@ -68,10 +67,9 @@ def test_output_matches_its_schema(cluster, verb, tmp_path):
 
 
 # Why: a schema that allows everything would pass the test above.
-def test_a_schema_refuses_wrong_output(cluster):
-    c = cluster(1)
+def test_a_schema_refuses_wrong_output(solo):
     schema = schema_of("status")
-    status = c.status()
+    status = solo.status()
     jsonschema.validate(status, schema)
     for wrong in ({**status, "nodes": "many"}, {**status, "more": 1},
                   {**status, "nodes": [{**status["nodes"][0], "pid": 7}]},

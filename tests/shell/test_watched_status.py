@@ -65,13 +65,12 @@ def test_the_first_screen_is_back_when_it_ends(cluster, number):
     assert "\x1b[3J" not in said, "what has scrolled past stays"
 
 
-def test_a_daemon_that_has_gone_is_waited_for_in_place(cluster):
-    c = cluster(1)
-    watched = Watched(c.socket(0))
+def test_a_daemon_that_has_gone_is_waited_for_in_place(solo):
+    watched = Watched(solo.socket(0))
     watched.until("health: ")
-    c.daemons[0].end()
+    solo.daemons[0].end()
     watched.until("waiting for it")
-    c.start_daemon(0)
+    solo.start_daemon(0)
     watched.said = ""
     watched.until("health: ")
     assert watched.stop()[1] == 0
@@ -108,14 +107,13 @@ def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_
     assert "more lines" not in watched.stop()[0]
 
 
-def test_in_a_pipe_nothing_is_for_terminals(cluster):
-    c = cluster(1)
+def test_in_a_pipe_nothing_is_for_terminals(solo):
     watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms", "--socket",
-                     c.socket(0)])
+                     solo.socket(0)])
     watch.wait_for("health: ")
-    c.daemons[0].end()
+    solo.daemons[0].end()
     watch.wait_for("waiting for it")
-    c.start_daemon(0)
+    solo.start_daemon(0)
     watch.wait_for("health: ")
     watch.signal(signal.SIGINT)
     assert watch.finish() == 0

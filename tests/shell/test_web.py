@@ -180,11 +180,10 @@ def test_the_feed_has_the_json_of_the_verbs(cluster, web):
             jsonschema.validate(one, schema, cls=jsonschema.Draft202012Validator)
 
 
-def test_a_change_reaches_the_feed(cluster, web):
-    c = cluster(2)
-    feed = web(c.socket(0)).feed()
+def test_a_change_reaches_the_feed(duo, web):
+    feed = web(duo.socket(0)).feed()
     feed.until("health", lambda health: health["good"])
-    c.daemons[1].end()
+    duo.daemons[1].end()
     # In any order.
     wanted = {"health": lambda health: "node-1" in health["text"],
               "events": lambda events: any(one["kind"] == "rail_down" for one in events)}
@@ -194,28 +193,26 @@ def test_a_change_reaches_the_feed(cluster, web):
             del wanted[name]
 
 
-def test_a_daemon_that_ends_is_reported_and_waited_for(cluster, web):
-    c = cluster(1)
-    feed = web(c.socket(0)).feed()
+def test_a_daemon_that_ends_is_reported_and_waited_for(solo, web):
+    feed = web(solo.socket(0)).feed()
     first = feed.until("status")["nodes"][0]["pid"]
-    c.daemons[0].end()
+    solo.daemons[0].end()
     error = feed.until("daemon", lambda report: "error" in report)["error"]
     assert error["code"] == "UNAVAILABLE" and "mlxcommd" in error["message"]
-    c.start_daemon(0)
+    solo.start_daemon(0)
     feed.until("daemon", lambda report: "error" not in report)
     feed.until("status", lambda status: status["nodes"][0]["pid"] != first)
 
 
 # Why: a page of a daemon that ended earlier has to show how old its data is.
-def test_stale_data_has_the_time_of_the_last_poll(cluster, web):
-    c = cluster(1)
-    w = web(c.socket(0))
+def test_stale_data_has_the_time_of_the_last_poll(solo, web):
+    w = web(solo.socket(0))
     began = time.time_ns()
     feed = w.feed()
     first = int(feed.until("daemon")["seen_unix_ns"])
     assert began - 1e9 < first <= time.time_ns()
     assert int(feed.until("daemon")["seen_unix_ns"]) > first
-    c.daemons[0].end()
+    solo.daemons[0].end()
     gone = time.time_ns()
     seen = feed.until("daemon", lambda report: "error" in report)["seen_unix_ns"]
     assert first < int(seen) < gone
@@ -247,15 +244,14 @@ def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
 
 
 # Why: it was silent, and polled everything three times a second.
-def test_refused_events_are_reported_and_cause_no_polls(cluster, web):
-    c = cluster(2)
-    wait_until(lambda: mlxcommctl("events", "--socket", c.socket(0)).stdout.strip(), "there is an event")
-    command = [find_program("mlxcommctl"), "events", "--follow", "--last", "1", "--socket", c.socket(0)]
+def test_refused_events_are_reported_and_cause_no_polls(duo, web):
+    wait_until(lambda: mlxcommctl("events", "--socket", duo.socket(0)).stdout.strip(), "there is an event")
+    command = [find_program("mlxcommctl"), "events", "--follow", "--last", "1", "--socket", duo.socket(0)]
     others = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(32)]
     try:
         for one in others:  # It reads, or was refused: users other than root have fewer places.
             assert one.stdout.readline()
-        feed = web(c.socket(0), interval="600s").feed()
+        feed = web(duo.socket(0), interval="600s").feed()
         feed.until("following", lambda report: report.get("error", {}).get("code") == "RESOURCE_EXHAUSTED")
         for one in others:
             one.kill()
@@ -456,10 +452,9 @@ def test_a_signal_ends_it_while_a_page_is_open(served, number):
     assert served.process.finish() == 0
 
 
-def test_a_port_that_is_taken_is_named(cluster, web):
-    c = cluster(1)
-    w = web(c.socket(0))
-    done = mlxcommctl("web", "--port", str(w.port), "--socket", c.socket(0), "--for", "1ms")
+def test_a_port_that_is_taken_is_named(solo, web):
+    w = web(solo.socket(0))
+    done = mlxcommctl("web", "--port", str(w.port), "--socket", solo.socket(0), "--for", "1ms")
     assert done.returncode == 1, done
     assert f"cannot listen on 127.0.0.1, port {w.port}: Address already in use" in done.stderr
 
@@ -472,19 +467,18 @@ def test_an_unavailable_address_is_named_with_the_reason(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of the machine")
-def test_it_listens_at_the_address_that_is_asked_for_and_no_other(cluster, web):
-    c = cluster(1)
+def test_it_listens_at_the_address_that_is_asked_for_and_no_other(solo, web):
     host = socket.gethostname()
     other = "127.0.0.2"
-    w = web(c.socket(0))
+    w = web(solo.socket(0))
     with pytest.raises(ConnectionRefusedError):
         w.ask("", w.cookie, address=other)
-    w = web(c.socket(0), "--bind", other)
+    w = web(solo.socket(0), "--bind", other)
     assert w.url.startswith(f"http://{other}:")
     assert w.ask("", {**w.cookie, "Host": f"{other}:{w.port}"}, address=other).status == 200
     with pytest.raises(ConnectionRefusedError):
         w.ask("", w.cookie)
-    w = web(c.socket(0), "--bind", "0.0.0.0")
+    w = web(solo.socket(0), "--bind", "0.0.0.0")
     assert w.url.startswith(f"http://{host}:")
     for name in (host, host.partition(".")[0], other):
         assert w.ask("", {**w.cookie, "Host": f"{name}:{w.port}"}, address=other).status == 200, name
@@ -584,22 +578,20 @@ def test_open_passes_no_secret_to_the_browser(cluster, web, opener, state):
     assert w.ask(f"?t={w.token}", w.own).status == 200
 
 
-def test_open_reports_why_it_found_no_browser(cluster, web, opener, monkeypatch):
-    c = cluster(1)
+def test_open_reports_why_it_found_no_browser(solo, web, opener, monkeypatch):
     (opener / "code").write_text("3")
-    web(c.socket(0), "--open").process.wait_for(
+    web(solo.socket(0), "--open").process.wait_for(
         "cannot open a browser: it ended with exit code 3; open the URL above")
     monkeypatch.setenv("PATH", "/nowhere")
-    web(c.socket(0), "--open").process.wait_for("open: no such program; open the URL above")
+    web(solo.socket(0), "--open").process.wait_for("open: no such program; open the URL above")
     if sys.platform != "darwin":
         monkeypatch.delenv("DISPLAY")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        web(c.socket(0), "--open").process.wait_for("DISPLAY")
+        web(solo.socket(0), "--open").process.wait_for("there is no display")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root and a mount namespace")
-def test_with_sudo_bookmark_and_browser_are_the_invoking_users(cluster, opener):
-    c = cluster(1)
+def test_with_sudo_bookmark_and_browser_are_the_invoking_users(solo, opener):
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         home, users = pathlib.Path(folder, "kim"), pathlib.Path(folder, "passwd")
@@ -608,7 +600,7 @@ def test_with_sudo_bookmark_and_browser_are_the_invoking_users(cluster, opener):
         users.write_text(pathlib.Path("/etc/passwd").read_text() + f"kim:x:4242:4242::{home}:/bin/sh\n")
         shutil.copy(opener / "xdg-open", opener / "sudo")
         there = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', str(users)]
-        with Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", c.socket(0)],
+        with Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", solo.socket(0)],
                      {"SUDO_UID": "4242"}) as web:
             web.wait_for("Ctrl-C stops it")
             file = home / ".local/state/mlxcommctl/web.html"

@@ -156,9 +156,8 @@ def scaled(text):
 
 
 # Why: a file is another site than the server, so a cookie that it sets has to come with the page itself.
-def test_the_bookmark_leads_to_the_page_and_to_the_next_one(cluster, browser):
-    c = cluster(1)
-    first = Web(c.socket(0))
+def test_the_bookmark_leads_to_the_page_and_to_the_next_one(solo, browser):
+    first = Web(solo.socket(0))
     page = browser.new_page()
     try:
         page.goto(first.reported["bookmark"], timeout=PATIENCE * 1000)
@@ -168,7 +167,7 @@ def test_the_bookmark_leads_to_the_page_and_to_the_next_one(cluster, browser):
         assert first.process.finish() == 0
         page.goto(first.reported["bookmark"], timeout=PATIENCE * 1000)
         assert "mlxcommctl web is not running" in page.inner_text("body")
-        second = Web(c.socket(0))
+        second = Web(solo.socket(0))
         page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
         assert page.url == f"http://127.0.0.1:{second.port}{second.path}"
         second.end()

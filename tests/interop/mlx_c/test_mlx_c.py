@@ -58,18 +58,16 @@ def launch(c, *words, **variables):
 
 @WAYS
 @pytest.mark.parametrize("scenario", ["operations", "gradients", "groups"])
-def test_two_ranks_by_launch(cluster, way, scenario):
-    c = cluster(1)
-    process = launch(c, WORK / way / "program", scenario)
+def test_two_ranks_by_launch(solo, way, scenario):
+    process = launch(solo, WORK / way / "program", scenario)
     assert process.finish() == 0, process.lines
     assert sorted(process.lines) == ["[0] all is right", "[1] all is right"]
-    no_job_is_left(c)
+    no_job_is_left(solo)
 
 
 @pytest.mark.parametrize("results", ["share", "copy"])
-def test_operations_between_two_nodes(cluster, results):
-    c = cluster(2)
-    for process in [program(c, r, "operations", node=r, MLXCOMM_RESULTS=results) for r in (0, 1)]:
+def test_operations_between_two_nodes(duo, results):
+    for process in [program(duo, r, "operations", node=r, MLXCOMM_RESULTS=results) for r in (0, 1)]:
         is_right(process)
 
 
@@ -108,17 +106,15 @@ def test_only_its_own_names_are_visible():
 # mismatch: both ranks get the error and continue. leave: mlx-c uses the text of an exception as a format of
 # printf, so percent signs of another process have to stay text. fork: the child is refused and ends.
 @pytest.mark.parametrize("scenario", ["wrong", "mismatch", "leave", "fork"])
-def test_two_ranks_of_a_scenario(cluster, scenario):
-    c = cluster(1)
-    for process in [program(c, r, scenario) for r in (0, 1)]:
+def test_two_ranks_of_a_scenario(solo, scenario):
+    for process in [program(solo, r, scenario) for r in (0, 1)]:
         is_right(process)
     if scenario in ("wrong", "fork"):
-        no_job_is_left(c)
+        no_job_is_left(solo)
 
 
-def test_a_rank_that_does_not_come_is_named(cluster):
-    c = cluster(1)
-    waiting, late = (program(c, r, "late") for r in (0, 1))
+def test_a_rank_that_does_not_come_is_named(solo):
+    waiting, late = (program(solo, r, "late") for r in (0, 1))
     is_right(waiting)
     late.wait_for("late")
     late.say()
@@ -136,9 +132,8 @@ def test_a_killed_rank_is_named_with_its_node_and_process(cluster, nodes):
     is_right(survivor)
 
 
-def test_survivors_continue(cluster):
-    c = cluster(1)
-    ranks = [program(c, r, "shrink", size=3) for r in range(3)]
+def test_survivors_continue(solo):
+    ranks = [program(solo, r, "shrink", size=3) for r in range(3)]
     until_looping(ranks)
     ranks[1].signal(SIGKILL)
     for rank in (ranks[0], ranks[2]):
@@ -170,31 +165,28 @@ def test_init_joins_again_when_the_daemon_is_back(cluster, number, code):
 
 # Why: other ranks wait for the work that a program has begun (mlx_async_eval).
 @WAYS
-def test_a_rank_that_exits_completes_the_operations_it_has_begun(cluster, way):
-    c = cluster(1)
-    leaving, staying = program(c, 0, "queued", way=way), program(c, 1, "when-told", way=way)
+def test_a_rank_that_exits_completes_the_operations_it_has_begun(solo, way):
+    leaving, staying = program(solo, 0, "queued", way=way), program(solo, 1, "when-told", way=way)
     staying.wait_for("waits")
     leaving.wait_for("all is right")
-    wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
+    wait_until(lambda: an_operation_is_in_flight(solo), "the operation is in flight")
     staying.say()
     assert "got it" in is_right(staying)
     assert leaving.finish() == 0, leaving.lines
 
 
-def test_a_request_without_an_answer_times_out(cluster):
-    c = cluster(1)
-    leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="0.5")
-    staying = program(c, 1, "when-told")
+def test_a_request_without_an_answer_times_out(solo):
+    leaving = program(solo, 0, "queued", MLXCOMM_END_TIMEOUT="0.5")
+    staying = program(solo, 1, "when-told")
     staying.wait_for("waits")
     assert leaving.finish() == 0
     assert any("no longer waiting" in line for line in leaving.lines), leaving.lines
 
 
-def test_a_wrong_end_timeout_is_reported(cluster):
-    c = cluster(1)
-    leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
-    staying = program(c, 1, "when-told")
-    leaving.wait_for("expected seconds; using 60")
+def test_a_wrong_end_timeout_is_reported(solo):
+    leaving = program(solo, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
+    staying = program(solo, 1, "when-told")
+    leaving.wait_for("expected seconds; it is 60")
     staying.wait_for("waits")
     staying.say()
     is_right(staying)
@@ -203,9 +195,8 @@ def test_a_wrong_end_timeout_is_reported(cluster):
 
 # Why: mlx-c's default handler exits in the middle of a call.
 @pytest.mark.parametrize("where", ["call", "thread"])
-def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(cluster, where):
-    c = cluster(1)
-    ending, other = program(c, 0, "default", where), program(c, 1, "outlive")
+def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(solo, where):
+    ending, other = program(solo, 0, "default", where), program(solo, 1, "outlive")
     other.wait_for("waits")
     assert ending.finish() == 255, ending.lines
     why = "INVALID_ARGUMENT: root: expected a rank below 2, got 77"
@@ -216,9 +207,8 @@ def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(clu
     assert "RANK_LOST: rank 0" in said and f"ended by {why}" in said
 
 
-def test_the_default_error_handler_ends_the_program_from_an_evaluation(cluster):
-    c = cluster(1)
-    ending, other = program(c, 0, "default", "evaluation"), program(c, 1, "outlive")
+def test_the_default_error_handler_ends_the_program_from_an_evaluation(solo):
+    ending, other = program(solo, 0, "default", "evaluation"), program(solo, 1, "outlive")
     other.wait_for("waits")
     other.say()
     assert ending.finish() == 255, ending.lines
@@ -228,14 +218,13 @@ def test_the_default_error_handler_ends_the_program_from_an_evaluation(cluster):
 
 # Why: a rank that disappears makes its job a failed one.
 @WAYS
-def test_groups_that_are_never_freed_are_left_in_order(cluster, way):
-    c = cluster(1)
-    leaving, staying = program(c, 0, "at-exit", way=way), program(c, 1, "when-told", way=way)
+def test_groups_that_are_never_freed_are_left_in_order(solo, way):
+    leaving, staying = program(solo, 0, "at-exit", way=way), program(solo, 1, "when-told", way=way)
     staying.wait_for("waits")
     assert leaving.finish() == 0, leaving.lines
 
     def ranks():
-        (job,) = c.status()["jobs"]
+        (job,) = solo.status()["jobs"]
         return job["state"], [rank["rank"] for rank in job["ranks"]]
 
     wait_until(lambda: ranks()[1] == [1], "the daemon knows that rank 0 has left")
@@ -244,11 +233,10 @@ def test_groups_that_are_never_freed_are_left_in_order(cluster, way):
 
 # Why: a program's own exit handlers may run after ours.
 @WAYS
-def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
-    c = cluster(1)
-    for process in [program(c, r, "at-exit", way=way) for r in (0, 1)]:
+def test_what_uses_a_group_after_the_job_was_left_is_refused(solo, way):
+    for process in [program(solo, r, "at-exit", way=way) for r in (0, 1)]:
         assert "refused" in is_right(process)
-    no_job_is_left(c)
+    no_job_is_left(solo)
 
 
 def waits_for_a_sum(c, scenario):
@@ -271,21 +259,19 @@ def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
 
 
 # Why: a C handler sets a flag and returns; a second Ctrl-C has to end the wait.
-def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(cluster):
-    c = cluster(1)
-    waiting, other = waits_for_a_sum(c, "ctrl-c")
+def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(solo):
+    waiting, other = waits_for_a_sum(solo, "ctrl-c")
     waiting.signal(signal.SIGINT)
     waiting.wait_for("heard")
-    assert an_operation_is_in_flight(c)
+    assert an_operation_is_in_flight(solo)
     waiting.signal(signal.SIGINT)
     assert "interrupted" in is_right(waiting)
     other.say()
     other.wait_for("error")
 
 
-def test_ctrl_c_ends_the_wait_at_the_end(cluster):
-    c = cluster(1)
-    waiting, _ = waits_for_a_sum(c, "ctrl-c-at-end")
+def test_ctrl_c_ends_the_wait_at_the_end(solo):
+    waiting, _ = waits_for_a_sum(solo, "ctrl-c-at-end")
     waiting.wait_for("all is right")
     waiting.signal(signal.SIGINT)
     assert waiting.finish() == 0
