@@ -1,9 +1,8 @@
-"""Where ranks run: a Machine (this one, daemons joined over loopback) or a Lab (a host of its own for each
-rank, cables between them). Systems start their processes here and ask for addresses.
+"""The places where ranks run: a Machine (daemons joined over loopback) or a Lab (a host for each rank, and
+cables). Systems start their processes here and ask for addresses.
 
-Where a place has own_cores, each rank has cores to itself, as mpirun binds its ranks, and each of several
-daemons has its rank's. Otherwise it is chance which threads share a core, and that decides the time of small
-sizes (README.md)."""
+With own_cores each rank has its own cores, as mpirun binds its ranks, and each of several daemons has its
+rank's. Otherwise chance decides which threads share a core, and so the time of small sizes (README.md)."""
 
 import contextlib
 import itertools
@@ -24,11 +23,11 @@ NODE_NET = "10.99.0.0/24"
 
 
 class Failed(Exception):
-    """Why a system gave no figures."""
+    """The reason why a system has no figures."""
 
 
 def cores_of(rank, ranks):
-    """An equal share of the cores; none where there are too few, or the system does not bind."""
+    """Returns an equal share of the cores; none if there are too few or the system cannot bind."""
     if not hasattr(os, "sched_setaffinity"):
         return []
     cores = sorted(os.sched_getaffinity(0))
@@ -38,7 +37,7 @@ def cores_of(rank, ranks):
 
 @contextlib.contextmanager
 def started_on(cores):
-    """Processes started within are bound to them; without cores: to none."""
+    """Binds processes that the block starts to these cores, if any."""
     if not cores:
         yield
         return
@@ -51,7 +50,7 @@ def started_on(cores):
 
 
 class BoundDaemons:
-    """For a cluster: each daemon starts on its node's cores."""
+    """Starts each daemon on its node's cores."""
 
     def start_daemon(self, node):
         with started_on(self.cores(node)):
@@ -95,14 +94,12 @@ class Place:
         return folder
 
     def cores(self, rank):
-        """Its own cores; none: it shares all of them."""
         return cores_of(rank, self.ranks) if self.own_cores else []
 
     def socket(self, rank):
         return self.cluster.socket(rank % self.nodes)
 
     def start(self, rank, command, environment, cores=()):
-        """A process of that rank, with a process group of its own."""
         with started_on(cores):
             return subprocess.Popen(
                 list(map(str, [*self._enter(rank), *command])), stdin=subprocess.DEVNULL,
@@ -128,7 +125,6 @@ class Machine(Place):
         return "127.0.0.1"
 
     def ring_addresses(self, _):
-        """Where a rank listens for its left neighbour: MLX's ring."""
         return [f"127.0.0.1:{free_port()}"]
 
 
@@ -160,7 +156,7 @@ class Lab(Place):
                 ["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], host=host)
 
     def _first_step(self, node, to):
-        """(own interface, the neighbour's address) on a shortest path; lower numbers go right."""
+        """Returns (own interface, neighbour's address) on a shortest path."""
         if to in self.wiring.neighbours(node):
             towards = to
         else:
@@ -172,15 +168,15 @@ class Lab(Place):
         return f"10.99.0.{rank + 1}"
 
     def networks(self):
-        """The networks for Open MPI: both cables where there are two, because it spreads over them; else
-        the hosts' own addresses, because it knows no ring."""
+        """Returns the networks for Open MPI: both cables of a pair, over which it spreads, or else the hosts'
+        own addresses, because it cannot use a ring."""
         if self.nodes == 2:
             return ",".join(f"{cable.ends[0].ipv4.rpartition('.')[0]}.0/24"
                             for cable in self.wiring.cables)
         return NODE_NET
 
     def ring_addresses(self, rank):
-        """Where a rank listens for its left neighbour: its addresses at the cables to there."""
+        """Returns the rank's addresses at the cables to its left neighbour, where MLX's ring listens."""
         left = f"node-{(rank - 1) % self.nodes}"
         return [f"{own.ipv4}:{next(self._ports)}" for own, cable in self.wiring.cables_of(rank)
                 if left in {end.place for end in cable.ends}]
@@ -205,8 +201,8 @@ class Lab(Place):
 
 
 def end_of(processes, patience=PATIENCE):
-    """The output of each, once all have ended. Raises Failed with the output of the first that failed: the
-    others would wait for it."""
+    """Returns the output of each when all have ended. Raises Failed with the output of the first that failed,
+    because the others would wait for it."""
     said = {}
     deadline = time.monotonic() + patience
     try:

@@ -10,22 +10,21 @@ import sys
 from bench.places import NODE_NET, Failed, end_of
 
 FOLDER = pathlib.Path(__file__).parent
-# glibc gives memory that training frees back to the system, and each of its pages is a fault in the next
-# step: how much depends on which buffer lies last in the heap, which differs between systems. MLX on a Mac
-# keeps freed memory; so does this, for all systems alike.
+# glibc returns memory that training frees, and each page is a fault in the next step; how many depends on the
+# system's last buffer in the heap. MLX on a Mac keeps freed memory, and so do all systems with this.
 KEEPS_FREED_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
 class System:
-    """Its name and colour are the same in all tables and pictures."""
+    """A compared system; its name and colour are the same in all tables and pictures."""
 
     name = color = program = ""
-    is_limit = False  # No peer: the least that has to be done.
+    is_limit = False  # True: the least work, and not a peer.
     sizes = range(1 << 40)  # It is measured at those of them that the part has.
     uses_own_cores = True  # Where the place has such.
 
     def missing(self):
-        """Why it cannot be measured here; empty: it can."""
+        """Returns why it cannot be measured here, or an empty text."""
         return "" if self.path().exists() else f"{self.program} was not built"
 
     def path(self):
@@ -38,10 +37,9 @@ class System:
         return {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(place.ranks)}
 
     def prepare(self, place, folder):
-        """Writes what all ranks read."""
+        """Writes files for all ranks."""
 
     def start(self, place, folder, words):
-        """The processes of all ranks."""
         return [self.start_rank(place, rank, folder, words) for rank in range(place.ranks)]
 
     def start_rank(self, place, rank, folder, words):
@@ -49,7 +47,7 @@ class System:
                            place.cores(rank) if self.uses_own_cores else [])
 
     def run(self, place, words):
-        """[what rank r wrote]"""
+        """Returns what each rank wrote."""
         folder = place.new_folder()
         self.prepare(place, folder)
         end_of(self.start(place, folder, words))

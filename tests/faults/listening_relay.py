@@ -1,4 +1,4 @@
-"""Somebody on the way between two daemons, who passes on all bytes: a relay, and one that keeps them."""
+"""Relays between two daemons: one that passes on all bytes, and one that keeps a copy."""
 
 import contextlib
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class Relay:
-    """A way to a daemon's port, for any number of dialers."""
+    """A port that leads to a daemon's, for any number of dialers."""
 
     def __init__(self, port):
         self.port = port
@@ -15,8 +15,8 @@ class Relay:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def passing(self, towards):
-        """What one direction of a new connection does with each part that it reads, before it writes it:
-        the direction towards the daemon that listens, or the one that comes from it."""
+        """Returns what one direction of a new connection does with data: `towards` the daemon that listens,
+        or from it."""
         raise NotImplementedError
 
     def accept(self):
@@ -41,7 +41,7 @@ class Relay:
 
 
 class Listener(Relay):
-    """Keeps what both sides have said."""
+    """Keeps a copy of both directions."""
 
     def __init__(self, port):
         self.dialers_said, self.daemon_said = bytearray(), bytearray()

@@ -44,8 +44,7 @@ def test_every_operation_between_two_nodes_is_checked_and_reports_its_links(clus
     assert carried[("node-1", "node-0") if to_root else ("node-0", "node-1")] > largest["bytes"] / 4
 
 
-# Why: consecutive operations find the previous result in their input, so the check must begin
-# again.
+# Why: in place, each operation's input is the previous result.
 @pytest.mark.parametrize("operation", ["all_reduce", "reduce", "broadcast"])
 def test_in_place_is_measured_and_checked(cluster, operation):
     done = bench(cluster(1).socket(0), "-n", "2", "--op", operation, "--in-place", *SMALL)
@@ -83,8 +82,7 @@ def test_mistakes_name_the_remedy(tmp_path):
     assert done.returncode == 3 and "Start it (mlxcommd --config FILE)" in done.stderr
 
 
-# Why: a program that reads standard output alone got nothing. Which rank fails first is left to chance; each
-# time there is one object.
+# Why: a program that reads only standard output got nothing.
 def test_a_rank_that_fails_is_an_error_in_json(cluster):
     done = bench(cluster(1).socket(0), "-n", "2", "-d", "complex64", "-o", "or", "--json", *SMALL)
     assert done.returncode == 1
@@ -93,7 +91,7 @@ def test_a_rank_that_fails_is_an_error_in_json(cluster):
     assert "see standard error" in error["message"] and "INVALID_ARGUMENT" in done.stderr
 
 
-# Why: a user who reads only the first lines must not leave ranks behind.
+# Why: a reader of the first lines must not leave ranks behind.
 def test_ranks_end_when_the_tables_reader_is_gone(cluster):
     made = cluster(1)
     child = subprocess.Popen([find_program("mlxcommctl"), "bench", "-n", "2", *SMALL],

@@ -1,4 +1,4 @@
-"""The wall clock jumps while jobs run: an hour is not lost, and nobody with it.
+"""The wall clock jumps while jobs run: no rank and no node is lost.
 
 Only the processes of the test see another time, by a library loaded before libc (moved_clock.cc)."""
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs LD_PRELOA
 
 @pytest.fixture
 def clock(tmp_path, monkeypatch):
-    """clock(seconds) moves the wall clock of all that is started from here on."""
+    """clock(seconds) moves the wall clock of processes that are started later."""
     place = tmp_path / "clock"
     place.write_bytes(struct.pack("q", 0))
     monkeypatch.setenv("MOVED_CLOCK", str(place))

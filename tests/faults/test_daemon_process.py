@@ -31,7 +31,7 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
         assert "stopped" not in (tmp_path / "old.log").read_text()
 
 
-# Why: some shells and launchers have no umask, and the daemon refuses a folder that everybody may change.
+# Why: some shells and launchers have no umask, and the daemon refuses a folder that others can write.
 def test_a_daemon_without_a_umask_makes_files_that_others_cannot_write(tmp_path):
     state = tmp_path / "state"
     with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],
@@ -42,9 +42,8 @@ def test_a_daemon_without_a_umask_makes_files_that_others_cannot_write(tmp_path)
         assert daemon.finish() == 0
 
 
-# Why: it must be possible to try and measure the side of Macs on any machine.
-# How: the log names the side; the command line overrides the environment, and that the
-# configuration.
+# Why: Macs' scheduling must be testable on any machine. The command line overrides the environment, and that
+# overrides the configuration.
 def test_each_side_of_scheduling_can_be_named(tmp_path):
     def side(setting="", environment=None, words=()):
         with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
@@ -110,15 +109,14 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path):
     lets_it_outlive_its_terminal(tmp_path, "nohup")
 
 
-# Why: it serves ranks of other terminals as well, and ends with the last of them.
+# Why: it serves ranks of other terminals as well.
 def test_private_daemon_outlives_the_terminal_of_who_started_it(tmp_path):
     lets_it_outlive_its_terminal(
         tmp_path, arguments=["--private", "--socket", str(tmp_path / "private.sock")])
 
 
-# Why: it serves all ranks of the machine, not only the one that started it. The session is shared,
-# because the system shares cores among sessions before it does among threads.
-# How: one rank starts it and is ended as a terminal's Ctrl-C does it; another job goes on.
+# Why: it serves all ranks of the machine. It stays in the session of the rank that started it, because the
+# system shares cores among sessions first.
 def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_path):
     script = ("import mlxcomm, signal, sys\n"
               "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -161,8 +159,7 @@ def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_pa
             rank.end()
 
 
-# Why: the last client's end asks a private daemon to stop; if it is stopping already, it must not
-# take that for a second, impatient SIGTERM.
+# Why: the end of the last client asks a private daemon to stop, which must not count as a second SIGTERM.
 def test_private_daemon_drains_to_its_end_when_its_last_client_leaves_meanwhile(tmp_path):
     path = str(tmp_path / "private.sock")
     daemon = Process([find_program("mlxcommd"), "--private", "--socket", path])

@@ -1,5 +1,5 @@
-"""Somebody on the way between two daemons cuts up, holds, ends or doubles what passes, a few times: every
-value is right. An end without a reason may be that of a daemon, so there a rank may be lost."""
+"""A relay between two daemons cuts up, holds, ends or doubles data a few times: every value is right. If it
+ends a connection without a reason, as a dying daemon does, a rank may be lost."""
 
 import contextlib
 import select
@@ -17,7 +17,6 @@ MIB = 1 << 20
 
 
 class DisturbingRelay(Relay):
-    """Does so from the moment in which it is given a manner."""
 
     def __init__(self, port):
         self.how, self.left = None, TIMES
@@ -42,7 +41,7 @@ class DisturbingRelay(Relay):
         return data[-1:]
 
     def held(self, one, other, data):
-        """Until the connection has been given up."""
+        """Holds data until the connection is given up."""
         ended = select.poll()
         ended.register(one, select.POLLRDHUP)
         ended.poll()

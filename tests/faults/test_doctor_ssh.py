@@ -13,8 +13,7 @@ from conftest import PATIENCE, Cluster, find_program, mlxcommctl
 
 @pytest.fixture
 def ssh(tmp_path):
-    """ssh(script) puts a stand-in on PATH; `$host` and `$command` are its arguments. It notes
-    its calls in `calls`."""
+    """ssh(script) puts a stand-in on PATH; `$host` and `$command` are its arguments, `calls` its log."""
     folder = tmp_path / "bin"
     folder.mkdir()
 
@@ -29,8 +28,7 @@ def ssh(tmp_path):
 
 
 def doctor(folder, *words, socket="/nowhere/at/all.sock"):
-    """The findings about ssh, by host (the text behind "host "), one for each, and the exit
-    code."""
+    """Returns the findings about ssh, by host, and the exit code."""
     done = mlxcommctl("doctor", "--ssh", "--json", *words,
                       env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
                            "MLXCOMM_SOCKET": str(socket)})
@@ -60,7 +58,7 @@ def test_healthy_hosts_of_the_cluster_are_reported(cluster, ssh):
     assert code in (0, 4)  # Warnings are this machine's.
 
 
-# Why: launch cannot use what works here only with a password typed, or by a shell's profile.
+# Why: launch types no password and reads no profile.
 def test_ssh_is_called_as_launch_calls_it(ssh, tmp_path):
     folder = ssh('exec sh -c "$command"\n')
     doctor(folder, "--hosts", "far", "--ssh-command", "ssh -p 2222")
@@ -81,8 +79,7 @@ def test_a_host_without_a_daemon_is_reported(ssh):
     assert "/no/daemon.sock" in found["idle"]["found"] and "mlxcommctl doctor" in found["idle"]["remedy"]
 
 
-# Why: a private daemon answers as well, and ranks that use it wait for ever. How: a second cluster
-# of the same name, whose node has the name of one of the first.
+# Why: ranks that use another daemon wait for ever. How: a second cluster and node with the same names.
 def test_a_daemon_of_another_cluster_is_reported(duo, ssh, tmp_path):
     (tmp_path / "other").mkdir()
     other = Cluster(tmp_path / "other", 2).start()

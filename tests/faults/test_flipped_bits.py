@@ -1,6 +1,5 @@
-"""A device on the way that flips bits, which TCP does not see: a relay between two daemons whose
-connection is plain. Every result is right, no rank is lost, and people are told which cable it is. And
-processes that write into their buffers while an operation uses them, which looks the same."""
+"""A relay between two daemons flips bits that TCP does not notice: every result is right, no rank is lost,
+and status names the cable. Processes that write into their buffers during an operation look the same."""
 
 import random
 
@@ -15,8 +14,7 @@ HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
 
 
 class FlippingRelay(Relay):
-    """Flips one bit in each `every` bytes of one direction: those `towards` the daemon that listens,
-    or those that come from it."""
+    """Flips one bit in each `every` bytes of one direction, `towards` the daemon that listens or from it."""
 
     def __init__(self, port, towards, every):
         self.towards, self.every, self.flipped = towards, every, 0
@@ -56,7 +54,7 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, security, towar
     ranks = [c.rank(rank, 2, RANK, node=rank, arguments=SUMS) for rank in (0, 1)]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
     assert relay.flipped > 0
-    if security == "TLS":  # Its records say no more than that.
+    if security == "TLS":  # TLS only reports a broken record.
         return
 
     finder = 0 if towards else 1
@@ -66,8 +64,7 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, security, towar
     assert c.findings()["MC514"]["remedy"].startswith("replace the cable")
 
 
-# Why: a queue pair's own sum ends at the device, and memory behind it may flip bits as well.
-# How: any bit of a message, those of its own header too.
+# Why: a queue pair's checksum ends at the device, and memory may flip bits as well.
 @pytest.mark.parametrize("limits, kind", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")],
                          ids=["apple", "linux"])
 def test_bits_that_an_rdma_device_flips_change_no_result(cluster, verbs, limits, kind):  # noqa: F811
@@ -83,9 +80,8 @@ def test_bits_that_an_rdma_device_flips_change_no_result(cluster, verbs, limits,
     wait_until(is_found_in_a_job, "a message was changed, and status tells of it")
 
 
-# Why: data lies in memory that its process may write to at any time. A sum that is never right must cost that
-# process its own values alone: not the link, on which all else waits behind that frame, and nobody else's.
-# How: on both nodes a rank of one job writes without end, and two ranks of another job check each byte.
+# Why: a process may write to its data at any time. A checksum that never matches must only cost its own
+# values, and not the link or other jobs.
 def test_a_process_that_writes_into_its_buffers_spoils_only_its_own_operations(cluster):
     c = cluster(2, peer_settings="security: PLAIN")
     jobs = [*ranks_on(c, (0, 1), "scribble:16777216:8", job="scribbles"),

@@ -1,4 +1,4 @@
-"""mlxcommctl launch when ranks fail or do not join: what the user reads, who goes on, and the exit code."""
+"""mlxcommctl launch when ranks fail or do not join: its messages, survivors and exit code."""
 
 import os
 import pathlib
@@ -43,7 +43,7 @@ ENDS = {
 
 @pytest.fixture(autouse=True)
 def own_private_daemon(monkeypatch):
-    """Jobs of this test have names, and a private daemon, that no other test shares."""
+    """Gives the test a private daemon of its own."""
     with tempfile.TemporaryDirectory(prefix="mlxcomm-") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield
@@ -54,13 +54,12 @@ def launch(*words, **kwargs):
 
 
 def python(tmp_path, text, *options, **kwargs):
-    """Runs it as train.py, with mlxcomm's Python and a private daemon."""
+    """Launches the text as train.py."""
     (tmp_path / "train.py").write_text(text)
     return launch(*options, "--", sys.executable, tmp_path / "train.py", **kwargs)
 
 
-# Why: the survivors were killed before they had printed the error that names the rank; and the rank that
-# noticed the failure was blamed for it as often as the one that had failed.
+# Why: survivors were killed before they had printed their error, and often the wrong rank was blamed.
 @pytest.mark.parametrize("how", ENDS)
 def test_survivors_print_their_error_and_the_first_rank_is_blamed(tmp_path, how):
     end, code, summary = ENDS[how]
@@ -106,7 +105,7 @@ def test_a_survivor_that_does_not_end_is_ended_after_the_grace(tmp_path):
     assert re.fullmatch(said, process.lines[-1])
 
 
-# Why: such a program trains alone, as often as there are ranks, and all looks well.
+# Why: each rank of such a program trains by its own, and nothing looks wrong.
 def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     base = getattr(sys, "_base_executable", sys.executable)
     if subprocess.run([base, "-S", "-c", "import mlxcomm"], capture_output=True).returncode == 0:
@@ -117,8 +116,7 @@ def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     assert "has no package mlxcomm: run the ranks with a Python that has it" in process.lines[-1]
 
 
-# Why: init(backend="ring") gave each rank a group of one, a sum without a group went through MPI, and so a
-# mean was 2.0 where it must be 1.0, with exit code 0.
+# Why: init(backend="ring") gave each rank a group of one and a sum went through MPI: the mean was wrong.
 @pytest.mark.parametrize("backend", ["any", "ring", "jaccl", "mpi"])
 def test_every_backend_works_in_a_python_that_has_mlx_and_no_mlxcomm(tmp_path, backend):
     site = tmp_path / "site"
@@ -142,7 +140,7 @@ def test_every_backend_works_in_a_python_that_has_mlx_and_no_mlxcomm(tmp_path, b
         assert f"[{rank}] the environment runs its own" in process.lines
 
 
-# Why: Python reads no .pth in a folder of PYTHONPATH, so MLX's ring was taken for each rank by itself.
+# Why: Python reads no .pth in a folder of PYTHONPATH, so each rank had a group of one.
 def test_mlxcomm_is_loaded_where_only_pythonpath_has_it(tmp_path):
     (tmp_path / "size.py").write_text(SIZE)
     base = getattr(sys, "_base_executable", sys.executable)
@@ -162,8 +160,8 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
     assert process.lines[-1].endswith(why)
 
 
-# Why: a frozen program, which has a Python of its own, trained alone where it named a backend of MLX's.
-# How: a Python by another name, in a child of the rank, stands for one; a script becomes a Python.
+# Why: ranks of a frozen program, which has its own Python, trained separately if they named a backend.
+# How: a Python with another name, in a child of the rank, stands for such a program.
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, code, why", [
     ("frozen", 1, "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or pass"),
@@ -189,7 +187,7 @@ def test_programs_other_than_python_that_do_not_join(tmp_path, kind, code, why):
     assert why is None or (why in said and why in process.lines[-1]), process.lines
 
 
-# Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.
+# Why: a program without mx.distributed, such as `python -m mlx_lm generate`, is no error.
 @pytest.mark.slow
 @pytest.mark.parametrize("options, code, why", [
     ((), 0, ", and none asked for a group (mx.distributed.init)"),
@@ -274,7 +272,7 @@ def test_a_job_of_the_cluster_keeps_its_name(solo, tmp_path):
     assert process.finish() == 0
 
 
-# Why: two Macs may launch the same script at the same moment, and their ranks would meet.
+# Why: ranks of two launches of one script at the same moment would meet.
 def test_on_several_nodes_a_job_has_a_name_of_its_own(duo, tmp_path):
     names = set()
     for _ in range(2):

@@ -1,5 +1,5 @@
-"""A holder of the key that says it is hundreds of nodes: it gets what nodes_max says, and where others want
-places, what one address may keep; the node's own work goes on; and all of it is given back."""
+"""A holder of the key claims to be hundreds of nodes: it gets at most nodes_max places, or one address's
+share if other addresses want places. The node's own work continues, and nothing leaks."""
 
 import json
 import os
@@ -18,10 +18,9 @@ VERDICT_BYTES = 8
 ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
 NODES_MAX = 64
 OF_ADDRESS_MAX = 16
-# The inventions give no sign of life. However long the test takes to make them, they stay until they go.
+# The invented nodes send no heartbeats, and must stay while the test makes more.
 SILENCE_MS = 600_000
-# Of what 110 nodes had needed, as a part of all resident memory: 64 of them are remembered, and events; and
-# the free rest of the pages that these lie in. Without bounds 500 nodes left 590 MiB.
+# The part of resident memory that may stay: 64 remembered nodes and events, and the pages that hold them.
 KEPT = 0.2
 # Of one rank on each node: as many as fill the flight recorder, whose pages come with its events.
 OPERATIONS_RECORDED = 3000
@@ -66,8 +65,7 @@ class Inventions:
 
 @pytest.fixture
 def busy(cluster, monkeypatch):
-    """Two nodes with a job at work, of which node-1 has dialed; whoever comes to node-0 besides; and a named
-    address at which nobody answers yet."""
+    """Two nodes with a job, invented nodes, and a configured address that does not answer yet."""
     named = free_port()
     c = cluster(
         2,
@@ -150,7 +148,7 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     assert held.threads == before.threads, "they carry nothing large"
     assert held.descriptors <= before.descriptors + 4 * NODES_MAX
     assert held.memory < before.memory + NODES_MAX * MIB
-    # Others want places.
+    # Other addresses want places.
     inventions.verdicts.clear()
     for number in range(100):
         inventions.one(f"127.0.1.{number + 1}")
@@ -169,7 +167,7 @@ def test_all_addresses_share_nodes_max_and_a_configured_node_gets_in(busy, tmp_p
     part = own_part(c)
     assert (part["nodes_linked"], part["nodes_linked_max"]) == (str(NODES_MAX), str(NODES_MAX))
     assert TOO_MANY_NODES in inventions.verdicts and len(inventions.held) == NODES_MAX - 1
-    # One that only comes is told why not, at both ends.
+    # A node without a configured address is refused, with the reason at both ends.
     with Late(c, tmp_path, f'connect: "127.0.0.1:{c.ports[0]}"') as late:
         late.process.wait_for("64 nodes are linked there already, as many as peers { nodes_max: 64 } allows")
         number = wait_until(late.id, "it answers")
@@ -178,6 +176,6 @@ def test_all_addresses_share_nodes_max_and_a_configured_node_gets_in(busy, tmp_p
     assert "MC513" in c.findings()
     # The same one, at the address that node-0 names.
     with Late(c, tmp_path, f'listen: "127.0.0.1:{named}"'):
-        wait_until(lambda: "late" in linked_names(c), "who is named gets the place of one that has only come")
+        wait_until(lambda: "late" in linked_names(c), "the configured node gets the place of an invented one")
         assert own_part(c)["nodes_linked"] == str(NODES_MAX)
     inventions.go()

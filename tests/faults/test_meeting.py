@@ -1,9 +1,8 @@
-"""Ranks of one machine that carry out small operations by themselves, and end in the midst of one.
+"""Ranks of one machine that meet on a shared page for small operations, and end in the middle of one.
 
-Why: no daemon stands between them then, and yet survivors must agree on what has happened, the lost rank
-must be named, and nobody may wait for ever. How: a C++ program (meeting_attack.cc) traces a rank and kills or
-stops it after every number of single instructions, or at random moments, or has it write all over the shared
-page.
+Why: without a daemon between them survivors must agree on the outcome and name the lost rank, and none may
+wait for ever. How: meeting_attack.cc traces a rank and kills or stops it after each number of instructions or
+at random, or makes it scribble over the page.
 """
 
 import json
@@ -58,8 +57,8 @@ def daemon_is_well(c):
     ("kill", 499), ("stop", 499), pytest.param("kill", 37, marks=pytest.mark.slow),
     pytest.param("stop", 61, marks=pytest.mark.slow)])
 def test_survivors_agree_after_a_rank_ends_at_any_instruction(solo, ending, stride):
-    """Killed: both survivors have ended the same number of operations and name the lost rank. Stopped until
-    the daemon has taken the operation over: all ranks go on with right values."""
+    """Killed: both survivors ended the same operations and name the lost rank. Stopped until the daemon has
+    taken over: all ranks go on with right values."""
     attack(solo, "step", 1, INSTRUCTIONS, stride, ending)
     daemon_is_well(solo)
 
@@ -72,7 +71,6 @@ def test_ranks_that_are_killed_at_random_moments(solo, times):
 
 
 def test_a_rank_that_scribbles_over_the_shared_page_harms_only_its_own_job(solo):
-    """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
     for seed in range(1, 3):
         attack(solo, "scribble", seed)
     daemon_is_well(solo)
@@ -82,7 +80,7 @@ def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(solo):
     attack(solo, "lost", solo.daemons[0].child.pid)
 
 
-# Why: a daemon that swaps or is in a debugger is no reason for ranks to stand still that do without it.
+# Why: ranks that meet do not need a daemon that swaps or is in a debugger.
 def test_small_operations_go_on_while_the_daemon_stands_still(solo, tmp_path):
     ranks = ranks_on(solo, (0, 0), *["sum:8"] * 100, f"await:{tmp_path}/go", *["sum:8"] * 50)
     wait_until(lambda: [int(rank.get("operations_met", 0)) > 0 for job in solo.status()["jobs"]
@@ -101,8 +99,7 @@ def test_small_operations_go_on_while_the_daemon_stands_still(solo, tmp_path):
 
 @pytest.mark.parametrize("meet", ["1", "0"])
 def test_any_rank_can_keep_its_group_off_the_shared_page(solo, tmp_path, meet):
-    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens, and
-    the daemon carries out all that the ranks call."""
+    """With MLXCOMM_RANKS_MEET=0 on any rank the daemon carries out all operations of the group."""
     script = tmp_path / "rank.py"
     script.write_text(RANK_THAT_ASKS)
     ranks = [solo.rank(rank, 2, script, arguments=[find_program("mlxcommctl"), meet],
@@ -116,7 +113,6 @@ def test_any_rank_can_keep_its_group_off_the_shared_page(solo, tmp_path, meet):
 
 @pytest.mark.slow
 def test_survivors_agree_without_the_shared_page(cluster):
-    """The way that is left where ranks do not meet: ranks_meet: false."""
     c = cluster(1, top_settings="ranks_meet: false")
     attack(c, "step", 1, INSTRUCTIONS, 499, "kill")
     attack(c, "random", 1, 20)

@@ -1,6 +1,5 @@
-"""The driver of an RDMA device ends the process that calls it, hangs, or reports what is not true:
-in every one of its calls, while operations are made. That process is not the daemon's: jobs go on
-over TCP with every byte right, and the rail comes back."""
+"""Each call of an RDMA driver ends its process, hangs or lies while operations run. The process is not the
+daemon: jobs go on over TCP with every byte right, and the rail comes back."""
 # ruff: noqa: F811 (a fixture's name is its argument's)
 
 import contextlib
@@ -51,8 +50,7 @@ def has_lines(verbs, name, line):
 
 
 def end_drivers(cluster):
-    """So that calls that are made only to set up, or to take down, are made. Without traffic the
-    daemon looks for a driver's end once a second: a pid that it reports may have gone."""
+    """Forces the calls that set up and take down. A reported pid may be gone already."""
     for pid in driver_pids(cluster):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -95,8 +93,7 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
 
 @pytest.mark.parametrize("call", calls(LIES))
 def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
-    """How: it lies from the middle of the operations on, while every byte is compared with an
-    oracle; its process is ended, so that calls that are made only to set up are made as well."""
+    """How: it lies in the middle of operations, whose bytes are compared with an oracle."""
     verbs = fake_verbs
     c = start(cluster, verbs, 2, "APPLE")
     ranks = start_ranks(c, "every", 2, 2)
@@ -113,8 +110,6 @@ def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
 @pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
 def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fake_verbs, limits,
                                                                     wanted):
-    """How: it has the arenas' regions, and sends from them, when it is killed; sums are
-    compared."""
     verbs = fake_verbs
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
@@ -153,7 +148,6 @@ def is_there(pid):
 
 @pytest.mark.parametrize("wanted", ["", "hang ibv_poll_cq\n"])
 def test_a_driver_process_ends_with_its_daemon(cluster, fake_verbs, wanted):
-    """Also where the driver hangs: then one of its threads never returns."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     pids = driver_pids(c)
     assert len(pids) == 2

@@ -1,4 +1,4 @@
-"""A daemon that stands still while a job runs, as on a machine that swaps, is in a debugger or has suspended.
+"""A daemon stops while a job runs, as on a machine that swaps or sleeps, or in a debugger.
 
     for a few seconds                           every rank waits, and then goes on
     until the other node has given it up        RANK_LOST there, and here once it runs again
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def ranks(c, *words, job="job"):
-    """Two on each node."""
+    """Starts two ranks on each node."""
     return ranks_on(c, [*range(c.count)] * 2, *words, job=job)
 
 
@@ -47,7 +47,7 @@ def stopped_daemon(c, node):
 
 @contextlib.contextmanager
 def as_before(c):
-    """What a first job makes a daemon have is there before."""
+    """Expects that daemons leak nothing and serve a new job. A first job makes them allocate before."""
     all_fine(ranks(c, f"sum:{8 * MIB}", job="first"))
     with contextlib.ExitStack() as all_given_back:
         for daemon in c.daemons:

@@ -1,5 +1,5 @@
-"""What the daemon asks the system for: to stay awake while a job runs, quality of service, open
-files. Mostly with the build for macOS's interfaces, which writes down each request (tests/darwin)."""
+"""The daemon's requests to the system: to stay awake while a job runs, quality of service, open files. Mostly
+with the build for macOS's interfaces, which logs each request (tests/darwin)."""
 
 import os
 import pathlib
@@ -32,9 +32,7 @@ def test_the_machine_is_kept_awake_while_there_is_a_group(cluster, tmp_path, mon
         assert reported.read_text().count("\n") == 2
 
 
-# Why: the job of two other nodes ends if the machine between them, which has no rank of it, goes to
-# sleep.
-# How: each daemon writes down its requests; those at the ends while they have groups, as above.
+# Why: a job of two other nodes ends if the machine between them sleeps.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, monkeypatch):
     nodes = cluster(3, links=[(1, 0), (2, 1)], start=False)

@@ -1,5 +1,4 @@
-"""Which machines belong to the cluster: how mlxcommctl makes, passes on and changes the key's file,
-what goes over the wire, and what is refused."""
+"""The cluster's key: how mlxcommctl makes, passes on and changes it, encryption, and refused nodes."""
 
 import contextlib
 import fcntl
@@ -69,7 +68,7 @@ def test_create_show_join(tmp_path):
     assert shown.stdout == "" and code not in shown.stderr
 
 
-# Why: everybody types the code behind the verb, where `ps` shows it to other users.
+# Why: people type the code behind the verb, where `ps` shows it to other users.
 def test_a_code_on_the_command_line_is_refused(tmp_path):
     key = tmp_path / "key"
     for verb in (("create",), ("join",), ("key", "show"), ("key", "rotate", "--take")):
@@ -79,7 +78,7 @@ def test_a_code_on_the_command_line_is_refused(tmp_path):
     assert "CODE" not in ctl("cluster", "join", "--help").stdout.split("Options:")[0]
 
 
-# Why: it looked in /etc, whatever key the daemon had that MLXCOMM_SOCKET named.
+# Why: it always used the key in /etc.
 def test_the_key_is_that_of_the_daemon_that_is_named(own_keys):
     c = own_keys(2)
     for node in range(2):
@@ -109,7 +108,7 @@ def test_a_typing_error_is_found(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
-    """The command that it names is run unchanged, and repairs it."""
+    """The command in its message repairs it."""
     key, config = tmp_path / "the key", tmp_path / "config"
     ctl("cluster", "create", "--key-file", key)
     key.chmod(mode)
@@ -184,8 +183,7 @@ def test_an_eavesdropper_cannot_read_encrypted_payload(cluster, security):
 
 
 def test_key_is_changed_while_a_job_runs(own_keys):
-    """Node by node, while the job sums; then the old key opens nothing any more, and a node that
-    comes back gets in with the new one."""
+    """Afterwards the old key is refused, and a node that comes back gets in with the new one."""
     c = own_keys(3, peer_settings="security: TLS")
     with at_work(c, range(c.count), 100_000):
         old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
@@ -238,8 +236,7 @@ def test_a_key_of_another_cluster_is_named_on_both_sides_and_costs_no_job(own_ke
         c.wait_linked()
 
 
-# Why: an operator who edits the file and signals the daemon thinks that it now holds, and would
-# notice a mistake in it only when the machine is restarted.
+# Why: an operator would notice a mistake only at the next restart.
 def test_settings_that_sighup_cannot_change_are_logged(own_keys):
     c = own_keys(2)
     config = c.write_config(0)  # Unchanged.
@@ -259,8 +256,7 @@ def test_settings_that_sighup_cannot_change_are_logged(own_keys):
 
 
 def test_copied_machine_is_refused_and_named_on_every_node(duo, tmp_path):
-    """Why: a disk is copied with its state_directory, and two machines have one node id. How: the copy's
-    daemon dials node-0, as the original does. The original keeps its link and its job."""
+    """Why: a copied disk has the same node id. The original keeps its link and its job."""
     shutil.copytree(tmp_path / "1", tmp_path / "copy")
     text = duo.write_config(1).read_text()
     for old, new in ((f"{tmp_path}/1", f"{tmp_path}/copy"), (str(duo.ports[1]), str(free_port()))):

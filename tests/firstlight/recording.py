@@ -1,5 +1,5 @@
-"""A file of `python -m mlxcomm firstlight`, read as what anybody may have sent: bounded, checked for its
-shape (mlxcomm/firstlight/notes.py says what it means), and then for more. And what it makes of the fakes."""
+"""Reads a file of `python -m mlxcomm firstlight`, which may come from anyone, and checks its size, shape (see
+mlxcomm/firstlight/notes.py) and values; makes scripts for the simulator and the fake verbs."""
 
 import json
 import re
@@ -136,8 +136,8 @@ def daemon_events(document):
 
 
 def script(document):
-    """For `mlxcomm_simulator --script`: the same rails on cables of two hosts, pulled for as long. How
-    long a daemon waits for its neighbour is no part of the file: it follows from whether it was lost."""
+    """Returns a script for `mlxcomm_simulator --script`: the same rails on cables of two hosts, pulled for
+    the same time. The grace period follows from whether the neighbour was lost."""
     done = pulls(document)
     waits = [e["at_us"] for e in daemon_events(document) if e["kind"] == "link_waits"]
     lost = [e["at_us"] for e in daemon_events(document) if e["kind"] == "node_lost"]

@@ -1,10 +1,10 @@
-"""What a daemon holds of its machine: it has to be back after whatever was done to it.
+"""The resources of a daemon, which must not leak:
 
     with given_back(daemon.child.pid):
         ...  # The attack, with all that it leaves behind.
 
-What is there before is measured at the entry. At the exit it is waited for, because a daemon may still be
-ending sessions; what has not come back by then is a leak, and all figures are shown.
+The exit waits until resources are as at the entry, because a daemon may still be ending sessions; otherwise
+it shows all figures.
 """
 
 import contextlib

@@ -1,10 +1,9 @@
 """Hosts that are network namespaces, and that leave nothing behind.
 
-All of them live below one keeper, a `cat` that is process 1 of its own pid, mount, network
-(and, for an ordinary user, user) namespace and reads a pipe that only this process holds.
-When this process ends, however it ends, the keeper reads the pipe's end and ends too; with it the
-kernel ends everything that runs on any host, and so the namespaces, cables and mounts go.
-The machine's own interfaces, mounts and files are never touched.
+All live below one keeper, a `cat` that is process 1 of its own pid, mount, network (and, without root, user)
+namespace and reads a pipe that only this process holds. When this process ends, the keeper ends too, and with
+it the kernel ends all processes on the hosts, and removes namespaces, cables and mounts. The machine's own
+interfaces, mounts and files are never touched.
 """
 
 import os
@@ -73,8 +72,7 @@ class Namespaces:
         return HostProcess(self.enter(host) + command, environment)
 
     def close(self):
-        """The keeper's end waits for that of all processes here, and what nsenter has started is
-        gone only when nsenter has noticed: a test that has stopped a process ends it first."""
+        """Ends the keeper, which waits for all processes here; stopped ones must have been ended before."""
         self._unshare.stdin.close()
         self._unshare.wait(timeout=PATIENCE)
         self._unshare.stdout.close()
@@ -106,8 +104,7 @@ class HostProcess(Process):
         return self.lines
 
     def end(self):
-        """The nsenter stays, to see its child's end: killed or stopped, it would leave a zombie,
-        which keeps the namespaces."""
+        """Ends the process and waits for nsenter: a killed nsenter would leave a zombie in the namespaces."""
         try:
             self.signal(signal.SIGKILL)
             self.child.send_signal(signal.SIGCONT)

@@ -1,6 +1,5 @@
-"""Warm operations allocate nothing, wait for no lock and write no log line, in any thread of a
-daemon that payload goes through, nor in a rank that calls them: guard.cc, loaded into real
-programs, aborts where one does."""
+"""Warm operations allocate nothing, wait for no lock and log nothing, in daemons and in ranks: guard.cc,
+loaded into real programs, aborts if one does."""
 
 import os
 import subprocess
@@ -13,8 +12,7 @@ from conftest import Cluster, Process, completed, find_program, find_test_progra
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by LD_PRELOAD")
 SIZES = [8, 4096, 65536, 1 << 20, 16 << 20]
 COUNTS = [str(size // 4) for size in SIZES]
-# Tables grow to the most that was ever under way at once, which is chance: it takes some rounds
-# until there has been as much as there ever is.
+# Tables grow to the most operations in flight at once, which takes some rounds.
 WARM_ROUNDS = 12
 
 
@@ -110,8 +108,7 @@ def test_warm_all_reduce_allocates_nothing(tmp_path, daemons):
 
 @pytest.mark.slow
 def test_over_tls_only_openssl_allocates(tmp_path):
-    """OpenSSL 3 takes some dozen bytes for a record it makes or reads, and gives them back at
-    once. Whatever else would allocate or wait is found all the same."""
+    """OpenSSL 3 allocates some dozen bytes for each record; the guard ignores only its library."""
     cluster = GuardedCluster(tmp_path, 2, peer_settings="security: TLS")
     cluster.spares = "libcrypto"
     run_warm(cluster, "tls")

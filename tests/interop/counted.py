@@ -1,7 +1,4 @@
-"""Daemons that count the operations that went through them. A program that bypassed mlxcomm could
-compute the right numbers all the same: through MLX's own ring, or, where every rank is alone, by
-luck.
-"""
+"""Daemons that count operations, because a program that bypasses mlxcomm may compute right values, too."""
 
 import urllib.request
 from collections import Counter
@@ -33,9 +30,7 @@ class CountedCluster(Cluster):
         return [sample for family in families for sample in family.samples if sample.name == name]
 
     def done(self, node=0):
-        """By kind, the operations that ranks of this node have finished since the daemon began:
-        each operation of a group once, each message once where it is sent and once where it is
-        received. None of them may have failed."""
+        """Returns a node's finished operations by kind, and messages at both ends; none may have failed."""
         assert not [one for one in self.samples(node, "mlxcomm_operations_failed_total") if one.value]
         counts = Counter()
         for sample in self.samples(node, "mlxcomm_operations_done_total"):
@@ -50,8 +45,7 @@ class CountedCluster(Cluster):
         return [self.done(node) for node in range(self.count)]
 
     def all_done_on_one_node(self):
-        """On one node a message is one operation, a send or a recv, whichever was called first:
-        here a message."""
+        """Counts a send or a recv of one node as one message."""
         [counts] = self.all_done()
         counts["message"] = counts.pop("send", 0) + counts.pop("recv", 0)
         return +counts
@@ -63,6 +57,5 @@ class CountedCluster(Cluster):
 
 
 def lines_of(launched, rank=0):
-    """One rank's lines in the output of a launched program."""
     mark = f"[{rank}] "
     return [line[len(mark):] for line in launched.splitlines() if line.startswith(mark)]

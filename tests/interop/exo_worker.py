@@ -17,9 +17,8 @@ from collections import Counter
 
 
 def hosts_for(rank, size, port):
-    """exo's get_mlx_ring_hosts_by_node: a node knows only its neighbours, each by its address on
-    the cable between the two; itself by the wildcard, and the rest by an unused address (RFC
-    5737)."""
+    """exo's get_mlx_ring_hosts_by_node: neighbours by their addresses on the cable, the node itself by the
+    wildcard, others by an unused address (RFC 5737)."""
     def host(other):
         if other == rank:
             return f"0.0.0.0:{port}"

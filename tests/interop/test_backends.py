@@ -1,5 +1,4 @@
-"""Programs that name their backend use the daemon as well, in whichever way mlxcomm gets into them;
-and other behaviour of stock MLX is kept."""
+"""Programs that name a backend use the daemon, however mlxcomm is loaded; other behaviour of MLX is kept."""
 
 import os
 import pathlib
@@ -139,8 +138,7 @@ def test_finding_mlx_without_importing_it_hooks_it():
     assert done.stdout.strip() == "True", done.stderr
 
 
-# Why: `import mlxcomm` as a program's first line loads MLX, and `mlxcommctl launch` sets the
-# variable. The hook then found a package without any name in it, and the program ended.
+# Why: the hook found a package that was still empty, and the program ended.
 def test_a_program_whose_first_import_is_mlxcomm_is_hooked():
     done = alone("import mlxcomm; mlxcomm.install(); import mlx.core as mx\n"
                  "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
@@ -154,8 +152,7 @@ def test_the_variable_disables_it(word):
     assert done.stdout.strip() == "False", done.stderr
 
 
-# Why: exo sets the variables in the process itself, and other programs ask for the default group
-# before.
+# Why: exo sets the variables in the process itself, after other code has asked for the default group.
 def test_a_process_can_join_after_it_was_a_single_rank(solo):
     code = ("import os, sys, mlx.core as mx, mlxcomm; mlxcomm.install(); d = mx.distributed\n"
             "alone = d.all_sum(mx.array(1)).item()\n"
@@ -168,8 +165,7 @@ def test_a_process_can_join_after_it_was_a_single_rank(solo):
     assert lines_of(ranks) == [["1 2 2"]] * 2
 
 
-# Why: a module that was imported earlier would stay alone with wrong sums, and nothing would say
-# so.
+# Why: such a module would silently compute wrong sums.
 def test_functions_imported_by_name_before_are_replaced_and_given_back(solo):
     code = ("from mlx.core.distributed import all_sum, init\nimport mlx.core as mx, mlxcomm\n"
             "own = (all_sum, init)\nmlxcomm.install()\n"
@@ -180,7 +176,7 @@ def test_functions_imported_by_name_before_are_replaced_and_given_back(solo):
 
 
 def test_jaccls_coordinator_names_the_job(solo, tmp_path):
-    """Why: it exists where the environment does not give a job's name; here it gives nothing."""
+    """Why: without a job's name in the environment ranks can only meet by the coordinator."""
     folder = tmp_path / "told"
     folder.mkdir()
     code = (
@@ -225,8 +221,7 @@ if r == 0:
 """
 
 
-# Why: mlx-lm's generate always leaves an operation behind that the other rank still needs; stock's
-# ring and Open MPI deliver it.
+# Why: mlx-lm's generate leaves an operation behind that the other rank needs; MLX's ring delivers it.
 @pytest.mark.parametrize("hooked", [True, False])
 def test_what_a_program_has_begun_when_it_ends_is_delivered(solo, tmp_path, hooked):
     script = tmp_path / "tail.py"

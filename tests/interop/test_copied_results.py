@@ -1,5 +1,5 @@
-"""Results that are copied out of shared memory, as where Metal does not accept that: the same
-values and the same guarantees, and users can see it."""
+"""Results that are copied out of shared memory, which Metal may not accept: values and guarantees are the
+same, and users can see it."""
 
 import json
 import os
@@ -53,8 +53,7 @@ def test_memory_of_copies_is_reused_only_after_its_last_reader(cluster):
 
 
 def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(solo):
-    """Why: the daemon may still write to a failed operation's range for a moment, and it must be
-    free for others afterwards."""
+    """Why: the daemon may write to a failed operation's range for a moment, and frees it afterwards."""
     text = """
 import mlx.core as mx, mlxcomm
 w = mlxcomm.init(arena_bytes=4 << 20)
@@ -136,8 +135,7 @@ def test_doctor_shows_where_results_are(solo, results, code, said):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """make(script) returns a mlxcommctl in a folder of its own, beside a python3 that is this
-    script."""
+    """make(script) returns a mlxcommctl beside a python3 that is this script."""
 
     def make(script):
         folder = tmp_path / "elsewhere"

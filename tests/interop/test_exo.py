@@ -1,7 +1,5 @@
-"""exo's manner of calling MLX, over 2, 4 and 8 nodes: backends by their names, strict, in children
-of a process that starts them one after the other, with variables that differ from node to node and
-files that are gone after init, and the group used in a thread. One variable in exo's environment
-takes it over."""
+"""MLX called as exo does, over 2, 4 and 8 ranks: strict backend names, child processes, variables that differ
+between nodes, files that are gone after init, and groups used in a thread."""
 
 import json
 import pathlib
@@ -30,7 +28,7 @@ def test_runners_meet_and_all_they_call_goes_through_the_daemons(counted, kind, 
         assert worker.finish() == 0, "\n".join(worker.lines)
         reported.append([json.loads(line) for line in worker.lines])
         assert len(reported[-1]) == len(PORTS)
-        assert all(one["sockets"] == [] for one in reported[-1]), "a rank talks to somebody else"
+        assert all(one["sockets"] == [] for one in reported[-1]), "a rank has a socket of its own"
 
     def called(*names):
         return Counter({rank: sum(one["called"].get(name, 0) for one in instances for name in names)

@@ -1,5 +1,4 @@
-"""mlxcomm's own functions through real daemons: values, gradients, transformations, mistakes,
-groups, and errors that name the rank at fault."""
+"""mlxcomm's functions with real daemons: values, gradients, transformations, mistakes, groups and errors."""
 
 import pathlib
 import signal
@@ -37,7 +36,7 @@ def test_examples_of_docstrings_do_what_they_show(solo):
     assert lines_of(ranks) == [["done"]] * 2
 
 
-# Why: a program that is written for many ranks is tried with one.
+# Why: people try programs for many ranks with one.
 def test_a_single_rank_needs_no_daemon():
     process = Process([sys.executable, "-c", (
         "import mlx.core as mx, mlxcomm\n"
@@ -104,8 +103,7 @@ def test_a_part_ends_with_the_last_user_of_it(solo):
                "mlxcomm.barrier()\n"))
 
 
-# Why: with MLX before 0.32.1 a failure has to reach the thread that evaluates on a way of its own, whatever
-# evaluates there.
+# Why: before MLX 0.32.1 a failure does not reach the evaluating thread without help.
 def test_every_form_of_evaluation_raises_on_the_thread_that_evaluates(solo):
     text = (
         "import os, threading, numpy as np\n"
@@ -193,8 +191,7 @@ def test_ctrl_c_is_a_keyboard_interrupt(solo, call, handler):
     assert waiting.finish() == 0, waiting.lines
 
 
-# Why: with group=None the first operation joins, and threads begin at the same time; all but one
-# would get the error that their rank is taken, by their own process.
+# Why: all threads but one got the error that their rank is taken.
 def test_threads_that_begin_at_once_join_once(solo):
     text = (
         "import threading, mlx.core as mx, mlxcomm\n"

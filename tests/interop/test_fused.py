@@ -1,8 +1,7 @@
 """Many arrays in one operation.
 
-Why: for each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings
-between GPU and CPU streams. So packing must change the cost and nothing else: values, gradients and
-compiled functions are those of one operation each, and operations and crossings are counted.
+Why: each operation costs a wait of all ranks, and on a Mac two crossings between GPU and CPU streams. Packing
+must only change that cost: values and gradients stay the same; operations and crossings are counted.
 """
 
 import pathlib
@@ -41,7 +40,7 @@ def test_fused_where_results_are_copied(cluster):
     run(cluster(1), 2, "values", 1, environment={"MLXCOMM_RESULTS": "copy"})
 
 
-# Why: a program that is written for many ranks is tried with one.
+# Why: people try programs for many ranks with one.
 def test_fused_alone():
     done = Process([sys.executable, "-c", (
         "import mlx.core as mx, mlxcomm, mlx.nn as nn\n"
@@ -54,8 +53,7 @@ def test_fused_alone():
     assert done.finish() == 0, done.lines
 
 
-# Why: programs started by `python -m mlxcomm` load mlx.nn after mlxcomm.install(), and many not at
-# all: these should not pay for it.
+# Why: programs that do not use mlx.nn should not pay for loading it.
 def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
     done = Process([sys.executable, "-c", (
         "import sys, mlxcomm\n"

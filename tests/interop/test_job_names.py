@@ -1,5 +1,5 @@
-"""Ranks that launchers start on each machine find each other by what is the same there; where a variable
-differs that must not, both sides print which."""
+"""Ranks of launchers on several machines find each other by equal variables; if one differs, both sides name
+it."""
 
 import json
 import socket

@@ -1,5 +1,5 @@
-"""The ends of things with stock MLX: processes, interrupted operations, arenas, daemons. No rank
-waits in vain, and the rest still works."""
+"""Processes, operations, arenas and daemons that end under stock MLX: no rank waits for ever, and the others
+still work."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def an_operation_is_in_flight(cluster):
     return status and any(r["operation"] for job in status["jobs"] for r in job["ranks"])
 
 
-# Why: a Ctrl-C that the program has handled must not count again for a later operation.
+# Why: a Ctrl-C that the program has handled must not cancel a later operation.
 def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
     text = (
         "import os, signal, time, mlxcomm\n"
@@ -40,8 +40,7 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
     assert [first.finish(), second.finish()] == [0, 0]
 
 
-# Why: a thread that began an operation right after the Ctrl-C took it from the barrier in which the
-# main thread waited, which then waited for its deadline.
+# Why: a thread that began an operation right after Ctrl-C took the signal from the main thread's barrier.
 def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(solo):
     text = (
         "import os, signal, sys, threading, mlx.core as mx, mlxcomm\n"
@@ -70,8 +69,7 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(solo
     assert any(code in "".join(waiting.lines) for code in ("CANCELLED", "RANK_LOST")), waiting.lines
 
 
-# Why: an operation that is never answered may last for ever; a process that leaves waits for it,
-# but for a limited time.
+# Why: a process that ends waits for its operations, but only for a limited time.
 def test_process_leaves_while_an_operation_is_in_flight(solo):
     solo.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
     leaving = solo.python(
@@ -90,7 +88,7 @@ def test_process_leaves_while_an_operation_is_in_flight(solo):
                all(len(job["ranks"]) < 2 for job in solo.status()["jobs"]), "the daemon has seen it")
 
 
-# Why: the child does not have the library's threads; joining there would never end.
+# Why: a forked child has none of the library's threads.
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forked_child_is_refused_and_its_parent_goes_on(solo):
     text = (
@@ -105,8 +103,7 @@ def test_forked_child_is_refused_and_its_parent_goes_on(solo):
         " raise SystemExit(5)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n"
         "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n")
-    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
-    assert lines_of(ranks) == [["refused True", "[2.0, 2.0]"]] * 2
+    assert lines_of([solo.python(rank, 2, text) for rank in (0, 1)]) == [["refused True", "[2.0, 2.0]"]] * 2
 
 
 def test_full_arena_raises_with_the_figures_and_the_group_works_on(solo):
@@ -123,8 +120,7 @@ def test_full_arena_raises_with_the_figures_and_the_group_works_on(solo):
         " del many\n"
         "mlxcomm.check(w)\n"
         "print(mx.distributed.all_sum(mx.ones((4 << 20,)), group=w)[0].item())\n")
-    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
-    assert lines_of(ranks) == [["full True True"] * 3 + ["2.0"]] * 2
+    assert lines_of([solo.python(rank, 2, text) for rank in (0, 1)]) == [["full True True"] * 3 + ["2.0"]] * 2
 
 
 def test_what_may_be_in_place_takes_its_memory_once(solo):
@@ -141,15 +137,13 @@ def test_what_may_be_in_place_takes_its_memory_once(solo):
         " print(name, mx.min(got).item(), mx.max(got).item())\n"
         " print(mx.array_equal(own, mx.full((count,), w.rank() + 1.0)).item())\n"
         " del got\n")
-    ranks = [solo.python(rank, 2, text) for rank in (0, 1)]
-    assert lines_of(ranks) == [["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
-                                "broadcast 2.0 2.0", "True"] for reduced in ("3.0 3.0", "0.0 0.0")]
+    assert lines_of([solo.python(rank, 2, text) for rank in (0, 1)]) == [
+        ["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True", "broadcast 2.0 2.0", "True"]
+        for reduced in ("3.0 3.0", "0.0 0.0")]
 
 
 def test_two_nodes_take_memory_twice_only_where_there_is_room(duo):
-    """Small results of a pair of nodes have memory apart from their inputs; a full arena is no
-    failure, because they work in place as well. 3 of 4 MiB are held, then all but what a result
-    needs."""
+    """Small results between two nodes have their own memory; in a full arena they work in place instead."""
     text = (
         "import mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init(arena_bytes=4 << 20)\n"
@@ -166,8 +160,7 @@ def test_two_nodes_take_memory_twice_only_where_there_is_room(duo):
     assert lines_of(ranks) == [[f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]] * 2
 
 
-# Why: after DAEMON_STOPPING, as after DAEMON_LOST, the same process can join a new daemon; init()
-# kept returning the failed group.
+# Why: init() kept returning the failed group.
 def test_init_joins_again_after_the_daemon_has_stopped(cluster):
     c = cluster(1, top_settings="drain_timeout_ms: 1")
     text = (
@@ -203,9 +196,8 @@ def without_service(folder):
     return {**cleared, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
 
 
-# Why: a private daemon that was ending with its last client took in the next one, which got DAEMON_LOST. In a
-# notebook that is the second press of Run.
-# How: each init that gives up is the last client of one. Before, every tenth met it.
+# Why: a private daemon that was ending accepted the next client, for example the second run of a notebook's
+# cell, which got DAEMON_LOST. How: each init that gives up is the last client of a daemon.
 def test_init_again_does_not_meet_the_private_daemon_of_before(tmp_path):
     text = ("import mlxcomm\n"
             "for _ in range(60):\n"
@@ -252,7 +244,7 @@ def test_ranks_of_mlx_launch_meet(tmp_path):
         assert sum("sum 2 [2.0, 2.0]" in line for line in process.lines) == 2, process.lines
 
 
-# Why: each rank had a group of one, and trained by itself.
+# Why: each rank had a group of one.
 def test_no_group_means_the_one_job_that_was_joined_and_is_an_error_with_two(solo):
     code = """
 import sys, mlx.core as mx, mlxcomm
@@ -273,8 +265,7 @@ except ValueError as error:
                                for rank in (0, 1)]
 
 
-# Why: shrink looked at the worlds of a process while other threads joined some, and raised RuntimeError.
-# How: at each of its lines another one is joined.
+# Why: shrink raised RuntimeError while other threads joined. How: at each of its lines a job is joined.
 def test_a_job_shrinks_while_other_threads_join(solo):
     survivor = solo.python(0, 2, """
 import itertools, sys, mlxcomm
@@ -297,7 +288,7 @@ except mlxcomm.RankLostError:
     assert survivor.finish() == 0 and survivor.lines[-1] == "ranks: 1", survivor.lines
 
 
-# Why: the thread asked for Python's lock when its operation ended, which aborted the process that was ending.
+# Why: a thread that took Python's lock at the end aborted the process.
 @pytest.mark.parametrize("again", [False, True])
 def test_a_daemon_thread_in_an_operation_does_not_change_how_the_program_ends(cluster, again):
     c = cluster(1)

@@ -33,8 +33,7 @@ def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
     wait_until(lambda: "stopped" in log.read_text(), "the private daemon has ended")
 
 
-# Why: a notebook connects and leaves many times, each time with a private daemon, and must not wait
-# for one.
+# Why: a notebook starts many private daemons and does not wait for them.
 def test_a_private_daemon_that_has_ended_leaves_no_zombie(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)

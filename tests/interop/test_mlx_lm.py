@@ -1,10 +1,8 @@
-"""mlx-lm's own programs, unchanged, over 1 to 8 ranks that mlxcommctl launch starts (chat and the server over
-1 to 4, evaluate over 2): they give the same as one process, token by token, and every operation that they
-call goes through the daemon.
+"""Unchanged programs of mlx-lm over up to 8 ranks: they give the tokens of one process, and every operation
+goes through the daemon.
 
-The model is random and tiny (tiny_language_model.py), because nothing may be fetched. It computes
-in float32. Ranks add in another order than one process: losses may differ by some 1e-6 of their
-value, and tokens could only where two were that close, which does not happen with these numbers.
+The model is random and tiny (tiny_language_model.py), because tests fetch nothing. Ranks add in another order
+than one process, so losses may differ by some 1e-6 of their value.
 """
 
 import importlib.util
@@ -47,8 +45,7 @@ def model(tmp_path_factory):
     return tiny_language_model.make(tmp_path_factory.mktemp("mlx-lm") / "model")
 
 
-# By package: the folder that each rank would read at its start, and what is kept of it. In transformers these
-# are 560 models, half of the time of a rank; in lm-eval 14,000 files of its own tasks.
+# By package: a folder that takes each rank long to read at its start, and the parts to keep.
 LEFT_OUT = {"transformers": ("models", {"auto", "encoder_decoder", tiny_language_model.KIND}),
             "lm_eval": ("tasks", set())}
 
@@ -106,8 +103,7 @@ def run(offline):
 
 @pytest.fixture(scope="session")
 def alone(run, model):
-    """The output of one process without mlxcomm: answers, perplexity, how often it called the
-    model."""
+    """Runs one process without mlxcomm: answers, perplexity, calls of the model."""
     seen = run([sys.executable, FOLDER / "language_model_rank.py", model, "tensor", str(LENGTH)])
     seen = json.loads(seen.splitlines()[-1])
     assert len(set(seen["tokens"][0])) > LENGTH / 2 and [len(one) for one in seen["tokens"]] == [LENGTH] * 2
@@ -268,8 +264,7 @@ def texts(model):
 
 
 def lora(model, texts, adapters):
-    # With SGD, because Adam divides by a gradient's size: a difference in the last bit would count
-    # in full where the gradient is nearly zero.
+    # Adam would divide by gradients that are nearly zero, where the last bit differs.
     return python_m("mlx_lm", "lora", "--train", "--test", "--model", model, "--data", texts,
                     "--num-layers", 4, "--batch-size", BATCH, "--iters", ITERATIONS, "--optimizer", "sgd",
                     "--learning-rate", 0.05, "--steps-per-report", REPORTED_EVERY, "--seed", 3,
@@ -278,8 +273,7 @@ def lora(model, texts, adapters):
 
 
 def losses_of(lines):
-    """[iteration, loss] of training and validation, and the test's, as lora prints them: to
-    0.001."""
+    """Returns lora's [iteration, loss] of training, validation and test, to 0.001."""
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     found = [re.search(r"^ +(\d+) +(?:val )? *(\d+\.\d+)|^(Test) loss (\d+\.\d+)", line) for line in plain]
     return [(one[1] or one[3], float(one[2] or one[4])) for one in found if one]
@@ -307,8 +301,7 @@ def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, t
     assert adapters.keys() == weights.keys()
     for name, values in weights.items():
         assert mx.allclose(adapters[name], values, rtol=1e-4, atol=1e-6), name
-    # Gradients of all layers go as one array; a validation, a report and the test sum two numbers
-    # each.
+    # Gradients go as one array; a validation, a report and the test sum two numbers each.
     pairs = 3 + ITERATIONS // REPORTED_EVERY + 1
     assert c.all_done_on_one_node() == ({} if ranks == 1 else {"all_reduce": ITERATIONS + 2 * pairs})
 
@@ -319,8 +312,7 @@ WITH_EVALUATE = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None,
 
 @pytest.fixture(scope="session")
 def tasks(model, alone):
-    """Answers to be guessed, and answers to be generated, two of them right. Each rank has the
-    same number: mlx-lm can distribute no others."""
+    """Answers to guess, and answers to generate, two of them right; each rank has the same number."""
     folder = model.parent / "tasks"
     folder.mkdir()
     documents = [{"question": f"{number}+{number}", "answer": f"={2 * number}"} for number in range(8)]
@@ -370,6 +362,5 @@ def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_pa
     run(c.launched(2, *evaluate(model, tmp_path / "results")), cwd=tasks)
     for name, expected in evaluated_alone.items():
         assert results_in(tmp_path / "results")[name] == pytest.approx(expected, rel=1e-5)
-    # It begins with a sum; each rank's results for a task are exchanged by a maximum and two
-    # gathers.
+    # It begins with a sum; a task's results need a maximum and two gathers.
     assert c.all_done_on_one_node() == {"all_reduce": 1 + 2, "all_gather": 2 * 2}

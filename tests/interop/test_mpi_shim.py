@@ -20,12 +20,12 @@ RANK = FOLDER / "mpi_rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 THROWS = pytest.mark.skipif(mx.__version__ in ("0.31.2", "0.32.0"),
                             reason="this MLX ends the process when an operation on a CPU stream fails")
-# Waiting ranks poll, and so keep a core from others' ranks: one of these at a time.
+# Waiting ranks poll, so only one of these tests runs at a time.
 pytestmark = pytest.mark.xdist_group("ranks that look")
 
 
 def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
-    """A process that has nothing of mlxcomm but one variable of its environment."""
+    """Starts a rank of stock MLX, with one environment variable of mlxcomm's."""
     return c.rank(rank, size, script, arguments, node=node, job=job,
                   environment={"MLX_MPI_LIBNAME": mlxcomm.mpi_library(), **variables})
 
@@ -113,8 +113,7 @@ def test_ctrl_c_ends_the_wait(solo):
     assert waiting.finish() != 0
 
 
-# Why: a program's own handler, set after the first operation, replaces the one that noticed Ctrl-C
-# for the operation, and the wait would last until the other ranks come.
+# Why: a program's own handler replaces the one that notices Ctrl-C for the operation.
 @THROWS
 def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
     c = cluster(1)

@@ -1,5 +1,5 @@
-"""MLX's own distributed API, with each of its backends' names, over 1, 2, 4 and 8 ranks: the
-values, and that every operation of the program went through the daemon."""
+"""MLX's distributed API with the name of each backend, over 1, 2, 4 and 8 ranks: values are right, and every
+operation goes through the daemon."""
 
 import json
 import os
@@ -25,12 +25,11 @@ def run(c, ranks, name, *words, **variables):
     assert done.returncode == 0, done.stdout + done.stderr
     reported = [json.loads(lines_of(done.stdout, rank)[-1]) for rank in range(ranks)]
     assert all(one["agree"] == reported[0]["agree"] and one["agree"] > 500 for one in reported)
-    assert all(one["sockets"] == [] for one in reported), "a rank talks to somebody else"
+    assert all(one["sockets"] == [] for one in reported), "a rank has a socket of its own"
     return reported
 
 
-# The daemon's names for MLX's operations. Making a group needs two all_gathers of the parent group;
-# MLX itself orders complex numbers, from all of them.
+# The daemon's names for MLX's operations. A split is two all_gathers of the parent group.
 KINDS = {"all_sum": ["all_reduce"], "all_max": ["all_reduce"], "all_min": ["all_reduce"],
          "complex all_max": ["all_reduce"], "complex all_min": ["all_reduce"], "all_gather": ["all_gather"],
          "sum_scatter": ["reduce_scatter"], "split": ["all_gather", "all_gather"],
@@ -39,8 +38,7 @@ KINDS_OF_THE_SHIM = {**KINDS, "complex all_max": ["all_gather"], "complex all_mi
 
 
 def by_kind(reported, kinds):
-    """What the daemon must have counted, from the calls that every rank reports: an operation of
-    a group once, whichever rank called it, and each message once."""
+    """Returns the daemon's expected counts: each operation of a group and each message once."""
     counts = Counter()
 
     def add(called, is_message):
@@ -71,8 +69,7 @@ def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
     assert c.all_done_on_one_node() == by_kind(reported, KINDS)
 
 
-# Why: the other way to take over unchanged programs, MLX's own MPI backend over our library.
-# Waiting ranks poll there, and keep a core from others.
+# Why: MLX's own MPI backend over our library also takes over unchanged programs. Its waiting ranks poll.
 @pytest.mark.xdist_group("ranks that look")
 @pytest.mark.parametrize("name, ranks", [
     pytest.param(name, ranks, marks=pytest.mark.slow if ranks > 2 else [])

@@ -1,5 +1,5 @@
-"""Sends return once their payload lies in shared memory, so that "all send right, then receive left" ends
-as it does with MLX's own ring; and what a circle of sends beyond that says."""
+"""Sends return once their payload is in shared memory, so "all send right, then receive left" ends as with
+MLX's ring. A circle of larger sends is reported."""
 
 import json
 

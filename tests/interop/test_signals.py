@@ -1,5 +1,4 @@
-"""A program's own signal handlers, while its rank waits for another, as of programs that save after the step
-under way when they are asked to end."""
+"""A program's own signal handlers while its rank waits, for example to save a checkpoint after the step."""
 
 import json
 import signal
@@ -36,7 +35,7 @@ def rank(c, number, text, **variables):
 
 
 def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", name="INT", late=LATE):
-    """A rank that waits in an operation, and the one that it waits for."""
+    """Starts a rank that waits in an operation, and the one that it waits for."""
     c = cluster(1)
     waiting = rank(c, 0, BEGIN.format(set_handler=set_handler.format(name=name)) + text)
     late = rank(c, 1, late)
@@ -142,7 +141,7 @@ def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
     expect_sum(waiting, late)
 
 
-# Why: Python has one flag for several arrivals of a signal, and the next one was taken for one of them.
+# Why: Python has one flag for several signals of a kind, so the next one was ignored.
 def test_a_signal_that_came_twice_while_its_rank_waited_is_handled_again(cluster):
     waiting, late = waits(cluster, "print('sum', total.item(), flush=True)\n"
                                    "before = len(times)\nsignal.raise_signal(signal.SIGUSR1)\n"
@@ -190,7 +189,7 @@ def test_a_handler_may_give_the_signal_back(cluster):
     assert waiting.finish() in (130, -signal.SIGINT)
 
 
-# Why: Python's own setting belongs to the main thread, which changes it when its wait has ended.
+# Why: only the main thread can change Python's setting, after its wait.
 def test_what_a_handler_sets_holds_when_the_wait_has_ended(cluster):
     waiting, late = waits(
         cluster, "total.item()\nprint('then', signal.getsignal(signal.SIGUSR1) is handle)\n"

@@ -131,9 +131,7 @@ def test_traceback_of_ctrl_c_is_only_the_programs_line(solo, tmp_path, call, way
     check(waiting.lines, program, HERE + JOIN + call, "KeyboardInterrupt")
 
 
-# Why: Ctrl-C reaches all ranks, and one whose operation had failed by another's showed the package's function
-# that makes exceptions, because Python looks for signals there.
-# How: without a line of Python between the signal and the failure.
+# Why: Ctrl-C reaches all ranks, and the traceback of a failed operation ended in the package's own function.
 def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(solo, tmp_path):
     text = HERE + LOSE + (
         "try: mlxcomm.barrier()\n"
@@ -148,8 +146,7 @@ def test_ctrl_c_while_an_operation_fails_shows_only_the_programs_line(solo, tmp_
     check(ranks[0].lines, program, text, "KeyboardInterrupt")
 
 
-# Why: where the program's own function has failed, its line is the one to look at; and a mistake of the
-# package's own must be found.
+# Why: errors of the program's functions, and mistakes of the package, must keep their frames.
 def test_frames_of_the_programs_functions_and_of_the_packages_mistakes_stay(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(HERE + (

@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def pause(seconds):
-    """The time without a cable is part of the test's plan; nothing is awaited."""
+    """Waits for a time that is a part of the test, and not for an effect."""
     threading.Event().wait(max(0, seconds))
 
 
@@ -27,14 +27,13 @@ def is_direct(c, node, to):
 
 
 def goes_through(c, node, to):
-    """The nodes in between, "node-1, node-2"; empty: it is linked, or not reached."""
+    """Returns the nodes in between, "node-1, node-2"; empty if linked or not reached."""
     link = c.link(node, to)
     return (link or {}).get("detail", "").partition("reached through ")[2]
 
 
 def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(lab, tmp_path, capsys):
-    """Why: users have a ring of cables, and a pulled one ends a day's run.
-    How: every two seconds the next cable is pulled, and is back a second later."""
+    """How: every two seconds the next cable is pulled, and is back a second later."""
     c = lab(ring(4))
     stop = tmp_path / "stop"
     ranks = c.ranks(range(4), f"loop:8:{64 * MIB}:{stop}")
@@ -85,8 +84,7 @@ def test_cable_that_is_back_at_the_end_of_the_grace_period_costs_a_pause(lab, se
 @pytest.mark.slow
 @pytest.mark.parametrize("security", ["PLAIN", "TLS"])
 def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, security):
-    """Why: a bad cable, or a wireless network; connections come and go, and a job was lost after ten seconds.
-    How: each loses them both ways for half a minute, so that each way of a connection is tried again."""
+    """Why: over a bad cable or a wireless network a job was lost after ten seconds."""
     c = lab(pair(), peer_settings=f"security: {security}")
     in_packets(c)
     with at_work(c, [0, 1], 65536) as ranks:
@@ -99,8 +97,7 @@ def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, security):
 @pytest.mark.parametrize("wiring, cut", [(pair(), "0-1"), (chain(3), "1-2"), (switch(3), "2-s0")],
                          ids=["pair", "chain", "switch"])
 def test_a_cable_that_stays_away_is_rank_lost_after_the_grace_period(lab, wiring, cut):
-    """Every rank on either side gets the error, with the lost rank, within the grace period and
-    a second."""
+    """Every rank gets the error within the grace period and a second."""
     c = lab(wiring, peer_settings=QUICK)
     ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
     until_looping(ranks)
@@ -126,10 +123,10 @@ def test_a_job_takes_the_other_route_until_the_cable_is_back(lab, wiring, throug
             c.cut("0-1")
             wait_until(lambda: set(goes_through(c, 0, 1).split(", ")) == through
                        and set(goes_through(c, 1, 0).split(", ")) == through,
-                       "the two reach each other the long way round")
+                       "the two reach each other by the other route")
             c.restore("0-1")
             wait_until(lambda: is_direct(c, 0, 1) and is_direct(c, 1, 0)
-                       and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the way is short again")
+                       and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the direct one is back")
 
 
 def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab):
@@ -137,7 +134,7 @@ def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab):
     with at_work(c, range(3), MIB):
         names = [cable.name for cable in c.wiring.cables]
         c.cut(*names)
-        wait_until(lambda: not any(is_direct(c, a, b) for a, b in ((0, 1), (1, 2), (2, 0))), "all are alone")
+        wait_until(lambda: not any(is_direct(c, a, b) for a, b in ((0, 1), (1, 2), (2, 0))), "no cable is up")
         c.restore(*names)
         c.wait_linked()
         for turn in range(30):
@@ -160,7 +157,6 @@ def test_a_cable_that_loses_packets_only_costs_time(lab):
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_half_open_connection_is_noticed_by_silence(lab, at):
-    """Why: nothing is reset and no interface goes down; one side just falls silent."""
     c = lab(pair(), peer_settings=QUICK)
     ranks = c.ranks([0, 1], f"loop:8:{MIB}:never")
     until_looping(ranks)
@@ -177,25 +173,23 @@ def test_silent_half_of_a_ring_is_gone_round(lab):
     with at_work(c, range(3), MIB):
         c.mute("0-1", 0)
         wait_until(lambda: goes_through(c, 1, 0) == "node-2" and goes_through(c, 0, 1) == "node-2",
-                   "they go round")
+                   "they use the other route")
         c.unmute("0-1", 0)
         c.wait_linked()
 
 
 def test_training_goes_on_over_cables_that_are_pulled(lab, tmp_path):
-    """MLX trains on a ring of 3; each step's gradients are compared with those of all ranks'
-    batches, and the parameters have the same bits everywhere at the end."""
     c = lab(ring(3), peer_settings=PATIENT)
     stop = tmp_path / "stop"
     ranks = [c.python_rank(TRAIN, rank, 3, rank, arguments=[stop]) for rank in range(3)]
     until_looping(ranks)
     for cable, other in (("0-1", (0, 1)), ("1-2", (1, 2)), ("0-2", (0, 2))):
         c.cut(cable)
-        wait_until(lambda: goes_through(c, *other), "the long way is taken")
+        wait_until(lambda: goes_through(c, *other), "the other route is used")
         c.restore(cable)
         wait_until(lambda: is_direct(c, *other), "the cable is used again")
     c.cut("0-1", "1-2")
-    wait_until(lambda: not is_direct(c, 1, 0) and not is_direct(c, 1, 2), "node-1 is alone")
+    wait_until(lambda: not is_direct(c, 1, 0) and not is_direct(c, 1, 2), "node-1 has no cable")
     c.restore("0-1", "1-2")
     stop.touch()
     for rank in ranks:

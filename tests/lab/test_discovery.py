@@ -1,5 +1,4 @@
-"""No daemon gets an address: hosts that have only link-local ones find each other, and strangers on
-the cable have no effect."""
+"""Daemons without configured addresses find each other, and strangers on the cable have no effect."""
 
 import sys
 
@@ -63,9 +62,8 @@ def test_nodes_find_each_other_and_agree_on_their_shape(found, wiring, shape):
 @pytest.mark.parametrize("wiring", [pair(), ring(4), ring(8), switch(8)],
                          ids=lambda wiring: wiring.description)
 def test_all_reduce_soon_after_the_last_daemons_start(found, wiring, record_property):
-    """How: the ranks wait already; then the last daemon starts and with it the last rank. It is
-    meant to take less than 3 s, and is tried up to three times to see that; what it took is
-    printed. What fails is only what no load explains, such as a hello that is never answered."""
+    """How: ranks wait, then the last daemon and rank start. It should take less than 3 s, and is tried up to
+    three times; a busy machine does not fail the test."""
     c = found(wiring)
     last = wiring.nodes - 1
     took = []

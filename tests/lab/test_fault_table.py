@@ -1,10 +1,9 @@
-"""Each row of the table of faults in daemon/README that a lab can make, with doctor on every node: it says
-what is wrong where that is known, and nothing that is wrong elsewhere; when its remedy was followed, all is
-well.
+"""The faults of the table in daemon/README, with doctor on every node: it finds the fault and nothing else,
+and after its remedy nothing.
 
-A row is a generator: it makes the fault, yields what each node is to say (others: nothing), gets what they
-say, and follows the remedy. It returns the options with which doctor is to say nothing then. `readme`:
-faults of that table that it makes (tests/unit/test_fault_rows.py)."""
+A row is a generator: it makes the fault, yields the codes that each node must report (others none), gets the
+findings, and follows the remedy. It returns options with which doctor must find nothing then. `readme`: the
+faults of that table that the row makes (tests/unit/test_fault_rows.py)."""
 
 import os
 import pathlib
@@ -25,7 +24,7 @@ from lab.test_mtu import in_packets, set_mtu
 
 STRANGER, FLOOD = stranger.__file__, flood.__file__
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
-# What was refused is told for ten minutes, unless somebody who has mended it asks for less.
+# Refusals are reported for ten minutes unless --recent is shorter.
 OF_JUST_NOW = ("--recent", "500ms")
 ROWS = []
 TRIED = {}  # Faults of the README's table, and the rows that make them.
@@ -98,7 +97,7 @@ def an_interface_of_a_ring_is_switched_off(c, doctor):
     for node in (1, 2):
         assert only(reported[node], "MC202")["object"] == "node node-0, interface to-1"
     assert doctor.run_remedy(only(reported[1], "MC202")) == 0
-    c.restore("0-1")  # A system makes a link-local address by itself.
+    c.restore("0-1")  # A system would make a link-local address.
 
 
 @row(ring(3), peer_settings=PATIENT, discovery=True)
@@ -130,7 +129,6 @@ def the_last_interface_of_discovery_is_switched_off(c, doctor):
 
 
 def change_key(c, node):
-    """It has another key than the others from here on."""
     c.keys[node] = 9
     c.key(9).write_text(os.urandom(32).hex() + "\n")
     c.key(9).chmod(0o600)
@@ -153,7 +151,7 @@ def a_node_that_dials_has_another_key(c, doctor):
 
 @row(ring(3), peer_settings=QUICK)
 def a_node_that_is_dialed_has_another_key(c, doctor):
-    """Why: as above; and at the node itself doctor said only that strangers were refused."""
+    """Why: as above; and the node itself only reported refused strangers."""
     change_key(c, 0)
     reported = yield {0: {"MC211", "MC509"}, 1: {"MC209"}, 2: {"MC209"}}
     for node in (1, 2):
@@ -168,8 +166,7 @@ def a_discovered_node_has_another_key(c, doctor):
     change_key(c, 2)
     for node in (0, 1):
         wait_until(lambda node=node: receives_only_foreign_hellos(c, node, "to-2"), "its hellos are foreign")
-    # Of two nodes that found each other, that with the smaller id dials: it knows for certain, and the other
-    # one counts strangers.
+    # The node with the smaller id dials and knows the reason; the other one counts strangers.
     either = [{"MC209"}, {"MC502"}, {"MC209", "MC502"}, {"MC502", "MC509"}, {"MC209", "MC502", "MC509"}]
     reported = yield {0: either, 1: either, 2: [{"MC211"}, {"MC211", "MC509"}]}
     for found in [one for one in reported[0] + reported[1] if one["code"] != "MC509"]:
@@ -190,7 +187,7 @@ def receives_only_foreign_hellos(c, node, interface):
 
 @row(pair(), peer_settings=QUICK, discovery=True)
 def a_node_has_no_key(c, doctor):
-    """Why: status said that all is well."""
+    """Why: status reported that all is well."""
     with_key = c.write_config
     c.write_config = lambda node: config_without_key(c, node)
     c.restart(1)
@@ -244,7 +241,7 @@ def a_daemon_stands_still(c, doctor):
     for node in (0, 2):
         assert "check that the machine is awake" in only(reported[node], "MC501")["remedy"]
     c.resume(1)
-    return OF_JUST_NOW  # It refuses those that have connected and gone while it stood still.
+    return OF_JUST_NOW  # It refuses connections that ended while it was stopped.
 
 
 @row(pair(), peer_settings=QUICK)
@@ -287,7 +284,7 @@ def an_mtu_on_the_last_route_becomes_too_small(c, doctor):
 
 @row(pair(), peer_settings=PATIENT, readme="a stranger or a machine with another key connects")
 def strangers_connect(c, doctor):
-    """Why: doctor told of them until the daemon was started again."""
+    """Why: doctor reported them until the daemon was restarted."""
     stranger = c.run(1, [sys.executable, STRANGER, f"10.1.0.1:{PORT}", "garbage", 3])
     assert stranger.finish() == 0, stranger.lines
     reported = yield {0: {"MC509"}, 1: {"MC509"}}
@@ -379,7 +376,7 @@ def the_disk_of_a_log_is_full(c, doctor):
 
 @row(pair(), peer_settings=PATIENT, readme="a cable or a port changes bytes")
 def a_cable_changes_bytes(c, doctor):
-    """How: a process that writes into a buffer while an operation uses it looks the same."""
+    """How: a process writes into a buffer while an operation uses it, which looks the same."""
     def is_found():
         codes = [rank.finish() for rank in c.ranks([0, 1], "scribble:16777216:8")]
         assert codes == [0, 0], codes
@@ -404,7 +401,7 @@ def an_mtu_becomes_too_small_beside_other_routes(c, doctor):
 
 
 def refuse_a_restart(c, node):
-    """By a configuration that is wrong; returns it and what mends it."""
+    """Asks for a restart with a wrong configuration; returns its file and the right text."""
     config = c.write_config(node)
     right = config.read_text()
     config.write_text(right + "no_such_setting: 1\n")
@@ -414,7 +411,7 @@ def refuse_a_restart(c, node):
 
 @row(pair(), peer_settings=PATIENT)
 def a_restart_is_refused_and_asked_for_again(c, doctor):
-    """Why: doctor had no finding, and status said so for ever, on all nodes, with no remedy."""
+    """Why: doctor had no finding, and status reported it for ever without a remedy."""
     start = c.own_part(1)["start"]
     config, right = refuse_a_restart(c, 1)
     reported = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
@@ -462,8 +459,7 @@ def test_doctor_finds_the_fault_and_its_remedy_fixes_it(lab, wiring, settings, s
 
 
 def test_a_light_job_shows_no_slow_link(lab):
-    """Why: of links that were never equally busy the least was called slow (MC506), and a direction that had
-    carried little (MC507).
+    """Why: a link or direction that had carried little was called slow (MC506, MC507).
     How: one link of three has carried much; then all carry a little, many times."""
     c = lab(ring(3))
     doctor = Doctor(c)
@@ -474,7 +470,7 @@ def test_a_light_job_shows_no_slow_link(lab):
 
 
 def test_a_private_daemon_is_not_a_fault(lab):
-    """Why: doctor wanted neighbours for it (MC104), and nobody is to have any."""
+    """Why: doctor wanted neighbours for it (MC104)."""
     c = lab(pair())
     doctor = Doctor(c)
     c.kill(0)

@@ -65,8 +65,7 @@ def test_nothing_is_left_when_the_process_that_made_a_lab_is_killed(lab, tmp_pat
 
 
 def test_a_stopped_process_does_not_block_the_teardown(lab):
-    """Why: a failed test leaves processes stopped; a lab that waits for them for ever would turn
-    that failure into a hang of all tests."""
+    """Why: a failed test may leave stopped processes."""
     c = lab(pair())
     stopped = c.run(0, ["sleep", "1000"])
     stopped.signal(signal.SIGSTOP)
@@ -76,7 +75,7 @@ def test_a_stopped_process_does_not_block_the_teardown(lab):
 
 
 def test_tests_are_skipped_with_a_reason_if_namespaces_are_not_allowed(lab, tmp_path):
-    """How: one of the tests above, where the limit of network namespaces is zero."""
+    """How: a test of this file runs with a limit of zero network namespaces."""
     lab(pair()).end()  # Says that it is skipped, where it is.
     limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"
     forbid = f"for limit in {limits}; do echo 0 > $limit; done"

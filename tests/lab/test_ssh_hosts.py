@@ -1,5 +1,5 @@
-"""Hosts as the fabric knows them, with real cables and a real sshd: launch and MLX's own ring use
-the file that hosts export writes, and doctor --ssh says why launch cannot use a host."""
+"""Exported hosts with real cables and a real sshd: launch and MLX's ring use the file, and doctor --ssh
+reports why launch cannot use a host."""
 
 import json
 import sys
@@ -34,8 +34,7 @@ def export(hosts, *words):
     return done
 
 
-# The real test: with addresses that do not lead to the next rank over their cable, MLX's ring would
-# wait.
+# With wrong addresses MLX's ring would wait.
 @pytest.mark.parametrize("wiring", [ring(3), switch(3), pair(cables=2)], ids=["ring", "switch", "pair"])
 def test_mlxs_own_ring_goes_over_the_cables_that_were_exported(lab, wiring):
     hosts = SshHosts(lab(wiring))
@@ -57,8 +56,7 @@ def test_mlxs_own_ring_goes_over_the_cables_that_were_exported(lab, wiring):
     assert said == [f"rank {r} of {count} has {total}" for r in range(count)], done.stdout + done.stderr
 
 
-# Why: cables that daemons find by themselves have link-local addresses, which MLX's ring does not
-# accept.
+# Why: discovered cables have link-local addresses, which MLX's ring does not accept.
 def test_found_cables_have_addresses_or_it_is_reported(lab):
     c = lab(chain(2), discovery=True)
     command = [find_program("mlxcommctl"), "hosts", "export"]

@@ -84,8 +84,7 @@ def test_a_thousand_connects_cost_a_few_log_lines(watch):
 
 
 def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
-    """Why: strangers that hold all places would keep out a daemon that has just been restarted,
-    or whose cable is plugged in again."""
+    """Why: strangers must not keep out a daemon that restarts or gets its cable back."""
     stranger = watch.stranger("loris", 100)
     stranger.wait_for("at it")
     wait_until(lambda: watch.figures()["refused"] >= watch.before["refused"] + 100, "they are refused")

@@ -1,5 +1,4 @@
-"""First light over the fake verbs: it confirms or refutes how devices behave, and its file
-replays."""
+"""First light over the fake verbs confirms or refutes assumptions about devices, and its file replays."""
 
 import subprocess
 import sys

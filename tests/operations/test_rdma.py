@@ -18,7 +18,7 @@ DEVICE = "device rdma_en1 127.0.0.1\n"
 
 
 class FakeVerbs:
-    """How the test wants the devices to behave, and the mistakes that they report."""
+    """Controls the devices' behaviour, and has the mistakes that they report."""
 
     def __init__(self, folder, library):
         self.folder = folder
@@ -26,7 +26,7 @@ class FakeVerbs:
         self.want("")
 
     def want(self, lines):
-        """For the device that tests use by default."""
+        """Sets lines for the default device."""
         self.write(DEVICE + lines)
 
     def write(self, lines):
@@ -93,8 +93,7 @@ def test_three_daemons_share_a_device(cluster, verbs):
 
 @pytest.mark.slow
 def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
-    """Why: a device has ten queue pairs for all; with one for each job they would run out. Every
-    job makes every operation, and checks every byte."""
+    """Why: a device has ten queue pairs; with one for each job they would run out."""
     c = start(cluster, verbs, 2, "APPLE")
     ranks = [rank for job in range(10) for rank in start_ranks(c, "every", 2, 2, job=f"job-{job}")]
     wait_until(lambda: len(c.status(0)["jobs"]) == 10, "all jobs are there at once")
@@ -113,9 +112,8 @@ def cpu_seconds(pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the CPU time of another process")
 def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
-    """How: three seconds without any operation are measured, after operations for which the
-    rails' threads polled for completions. The fake's own threads wake about 50 times a second
-    each."""
+    """How: three seconds without an operation are measured. Each thread of the fake wakes about 50 times a
+    second."""
     c = start(cluster, verbs, 2, "APPLE")
     run(c, "messages", 2, 2)
     received = [int(rdma_rails(c, node)[0]["received_bytes"]) for node in range(2)]
@@ -165,8 +163,7 @@ def figure(cluster, name):
     pytest.param("LINUX", "unreliable_only 0\n", SUMS, marks=pytest.mark.slow),
     ("LINUX", "unreliable_only 0\n", SENDS)])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
-    """How: 16 MiB again and again, of which 4 MiB are counted; the data with which its regions
-    are made, the first time, is left out."""
+    """How: 4 MiB are counted, after the first data, with which regions are made."""
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
     processes = start_ranks(c, task, 2, 2)

@@ -1,5 +1,4 @@
-"""What mlxcommctl says about RDMA, over the fake verbs and real daemons: rails that are up, and
-each reason why there is none, with its remedy."""
+"""mlxcommctl's reports about RDMA with fake verbs: rails, and each reason why there is none."""
 
 import json
 import re
@@ -49,8 +48,6 @@ def test_a_cable_shows_its_rails(cluster, verbs):
 
 
 def test_bench_reports_the_rails_that_carried_the_bytes(cluster, verbs):
-    """Why: users with cables for RDMA want to know whether it is used, and how much faster it
-    is."""
     c = start(cluster, verbs, 2, "APPLE")
     words = [find_program("mlxcommctl"), "bench", "-b", "1M", "-e", "4M", "-i", "3", "-w", "1",
              "--size", "2", "--job", "b"]
@@ -93,8 +90,7 @@ def test_doctor_and_status_report_why_there_is_no_rail(cluster, verbs, code, con
 
 
 def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
-    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable
-    was plugged in, and neither need be the address that the daemons' connection uses."""
+    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable."""
     gids = "fe80::347c:94ff:fecd:45c4,127.0.0.77\nipv4_gids_only 1\n"
     verbs.write(OF_INTERFACE + gids + "no_ipv4 rdma_127.0.0.1\n")
     c = cluster(2, top_settings=settings(verbs))
@@ -148,8 +144,7 @@ def report(cluster, folder):
 
 
 def test_a_report_checks_what_is_assumed_about_devices(cluster, fake_verbs, tmp_path):
-    """Why: users of such Macs can see in it which assumptions about them hold. The trials break
-    the rules of Apple's devices, and the fake says so: that is no fault here."""
+    """Its trials break the rules of Apple's devices, which the fake reports; here that is not a fault."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     text = report(c, tmp_path)
     assert verdicts(text) == {

@@ -25,8 +25,7 @@ def program_of(release):
 
 
 class Upgraded(Cluster):
-    """Each node starts its program by a path of its own, at which another release can be put, as packages
-    do: the daemon that runs keeps the file that it was started from."""
+    """Each node's program has its own path, where another release can be put, as packages do."""
 
     def __init__(self, *arguments, releases=(), **settings):
         super().__init__(*arguments, **settings)
@@ -91,8 +90,7 @@ def upgraded(tmp_path):
 
 @pytest.mark.slow
 def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
-    """How: two nodes become the next release and this one again, in turns, at any moment, while job after
-    job runs over both, which check every value. Ranks that start while a program changes wait for it."""
+    """How: two nodes change releases in turns while jobs run over both. Ranks that start meanwhile wait."""
     c = upgraded(2)
     stop = threading.Event()
     jobs = itertools.count()
