@@ -1,10 +1,8 @@
-"""Chroots of Debian suites, in which a script builds and tests the tree with what those have.
+"""Chroots of Debian suites, in which a script builds and tests the tree; and steps that log to a file.
 
-A chroot is made by debootstrap, once, and gets packages, once for a list of them: versions do not change
-between two runs. Inside, the tree is /mlxcomm, read-only, with a build/ of the caller's. Each command runs
-as root in mount and process namespaces of its own, so that no mount and no process is left.
-
-Beside that, what such scripts have in common: steps that log to a file and run on whatever fails.
+debootstrap makes a chroot once, and packages are installed once for a list, so versions do not change between
+runs. Inside, the tree is /mlxcomm, read-only, with the caller's build/. Each command runs as root in its own
+mount and process namespaces, so that no mount and no process is left.
 """
 
 import os
@@ -50,7 +48,7 @@ def call(command, log, **options):
 
 
 def mirror():
-    """Where this machine's own Debian comes from."""
+    """Returns the mirror of this machine's Debian."""
     folder = pathlib.Path("/etc/apt")
     release = pathlib.Path("/etc/os-release")
     text = release.read_text(encoding="utf-8") if release.exists() else ""
@@ -73,7 +71,6 @@ def mirror():
 
 
 def listed_packages():
-    """What the tree is built with."""
     lines = (ROOT / "config" / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
     return [words[0] for words in (line.partition("#")[0].split() for line in lines) if words]
 
@@ -96,7 +93,7 @@ def what_is_missing(script):
 
 
 class Chroot:
-    """A suite in a folder: root/, the chroot itself, and beside it what is said of it."""
+    """A suite in a folder: root/ is the chroot, beside it are files about it."""
 
     def __init__(self, suite, folder, cache, packages):
         self.name = suite
@@ -129,11 +126,11 @@ class Chroot:
         return [f"deb {mirror()} {self.name} main"]
 
     def more_packages(self, log):
-        """Those that are known once the suite's lists are there."""
+        """Returns packages that depend on the suite's lists."""
         return []
 
     def wanted(self):
-        """What was installed is right for as long as this is the same."""
+        """Returns a text that changes when packages must be installed again."""
         return "\n".join(self.packages)
 
     def install(self, log):
@@ -150,7 +147,7 @@ class Chroot:
         for file in ("resolv.conf", "hosts"):
             if pathlib.Path("/etc", file).exists():
                 shutil.copy(pathlib.Path("/etc", file), self.root / "etc" / file)
-        # Who is behind a proxy that signs for others trusts it here as well.
+        # The machine's own proxy may sign for others.
         certificates = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
         if certificates.exists():
             shutil.copy(certificates, self.root / "etc/ssl/certs/ca-certificates.crt")
@@ -195,7 +192,7 @@ class Chroot:
 
 
 class Step:
-    """A piece of work, its log, and the steps without which it is of no use."""
+    """A task, its log, and the steps that it needs."""
 
     def __init__(self, name, work, logs, after=(), results=None):
         self.name = name
@@ -208,7 +205,7 @@ class Step:
 
 
 def carry_out(steps):
-    """All of them, whatever fails; what failed is shown."""
+    """Runs all steps whose needs are fine, and shows the logs of failed ones."""
     done = {step.name: step for step in steps}
     for step in steps:
         if any(done[name].state != "fine" for name in step.after):
@@ -232,7 +229,7 @@ def carry_out(steps):
 
 
 def counts(step):
-    """Tests, failed, skipped: as the programs have written them."""
+    """Returns the numbers of tests, failed and skipped ones."""
     numbers = [0, 0, 0]
     for file in sorted(step.results.glob("*.xml")) if step.results else []:
         try:
@@ -250,7 +247,7 @@ def counts(step):
 
 
 def report(steps):
-    """Shows a table, and says whether all went well."""
+    """Shows a table, and returns whether all steps are fine."""
     print("\n  seconds   tests  failed  skipped  step")
     for step in steps:
         reported = step.results and step.state != "not run"

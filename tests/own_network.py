@@ -1,9 +1,7 @@
 """A network of its own for each of pytest's workers.
 
-Workers run real daemons beside each other, and so may other test runs on the same machine: they
-would meet on ports, which are free when they are looked for and taken when they are used, and hear
-each other's hellos. On Linux, as root, a worker begins in a network namespace of its own that has
-nothing but loopback. Elsewhere all share the machine's network, and tests/run has one worker.
+Daemons of several workers, or of other test runs, would use the same ports and receive each other's hellos.
+On Linux, as root, a worker has a network namespace with only loopback. Elsewhere tests/run has one worker.
 """
 
 import ctypes
@@ -21,7 +19,7 @@ IFF_UP = 1
 
 
 def enter():
-    """Of the calling thread, and of every thread and process that it starts from here on."""
+    """Gives the calling thread, and what it starts, a network of its own."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -34,7 +32,7 @@ def enter():
 
 @functools.cache
 def is_allowed():
-    """Whether workers can have one. Tried in a thread that ends with it."""
+    """Returns whether workers can have one, tried in a thread of its own."""
     answers = []
     thread = threading.Thread(target=lambda: answers.append(enter()))
     thread.start()

@@ -1,4 +1,4 @@
-// What a test asks the fake for, and where the fake reports mistakes.
+// A test's control of the fake, and the fake's reports of mistakes.
 //
 // FAKE_VERBS_DIR names a folder that all processes of a test share. In it, or in the folder
 // FAKE_VERBS_CONTROL if that is set, lies `control`: lines "name value" (README.md, Control, lists them),

@@ -1,5 +1,5 @@
-// Ranks that end at every instruction of an operation that they carry out by themselves
-// (proto/meeting/README.md), and what the others say of it.
+// Ranks that end at every instruction of an operation on the shared page (proto/meeting/README.md), and the
+// errors of the others.
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
 //       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce without an
@@ -60,7 +60,7 @@ void Demand(bool fine, const std::string& what) {
   if (!fine) Die(what + ": " + std::strerror(errno));
 }
 
-// What a rank tells its parent when it ends.
+// A rank's report to its parent at its end.
 struct Verdict {
   std::uint64_t done = 0;  // Operations that ended well.
   std::int32_t code = 0;

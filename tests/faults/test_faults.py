@@ -94,20 +94,6 @@ def test_the_death_of_the_own_daemon_is_daemon_lost_and_a_new_one_serves(solo):
     assert [process.finish() for process in again] == [0, 0]
 
 
-def test_peer_daemons_death_is_rank_lost_on_the_others(duo):
-    survivor = duo.rank(0, 2, RANK, node=0, arguments=["loop"])
-    duo.rank(1, 2, RANK, node=1, arguments=["loop"])
-    survivor.wait_for("looping")
-    duo.daemons[1].signal(SIGKILL)
-    line = survivor.wait_for("raised")
-    assert "RANK_LOST" in line and "rank 1" in line and "node-1" in line
-    duo.daemons[1].child.wait()
-    duo.start_daemon(1)
-    duo.wait_linked()
-    again = [duo.rank(r, 2, RANK, node=r, arguments=["sum:float32:10"]) for r in (0, 1)]
-    assert [process.finish() for process in again] == [0, 0]
-
-
 def test_a_drain_that_times_out_ends_the_jobs(cluster):
     c = cluster(1, top_settings="drain_timeout_ms: 300")
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]

@@ -267,7 +267,7 @@ class Handshake {
     return greeting.magic == 0x6d6c78636f6d6d70 && Speaks(greeting, wire::SpokenVersions()) &&
            IsOfTheCluster(greeting) && AsksForKnownSecurity(greeting);
   }
-  // Who speaks too far a version is answered as well, so that both sides know what is wrong; no more.
+  // A peer of a distant version is answered as well, so that both sides know the reason.
   static bool IsTooFar(const wire::Greeting& greeting) {
     if (greeting.magic != 0x6d6c78636f6d6d70 || greeting.older >= greeting.version) return false;
     if (!Speaks(greeting, wire::SpokenVersions())) return true;

@@ -30,7 +30,7 @@ double CpuSeconds() {
   return static_cast<double>(read.tv_sec) + static_cast<double>(read.tv_nsec) / 1e9;
 }
 
-// What the seed draws next; the same on all ranks of a group.
+// The seed's next draw, the same on all ranks of a group.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}

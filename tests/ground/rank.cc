@@ -1,6 +1,6 @@
 // One rank of a job: ground_rank RANK SIZE JOB WORD..., the words one after the other:
 //
-//   join:SECONDS            as the first word: how long it waits for the other ranks; else for ever
+//   join:SECONDS            as the first word: how long it waits for the other ranks; otherwise for ever
 //   sum:BYTES               one all_reduce of uint64, every value checked
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
@@ -183,7 +183,7 @@ class Scribbler {
   std::thread thread_;
 };
 
-// What no program should do: its values are lost, and nobody else's may be.
+// Programs must not do this: only their own values may be lost.
 void Scribble(Connection& connection, Group& world, std::uint64_t bytes, int times) {
   const std::uint64_t count = bytes / kWord;
   Buffer in(connection, bytes);

@@ -38,7 +38,7 @@ class SimulatedRail : public rail::Rail {
   bool is_down() const { return down_; }
 
  protected:
-  // `unknown`: the cause when data comes that nobody has asked for.
+  // `unknown`: the cause if data arrives without a receive.
   SimulatedRail(std::uint64_t now_ns, rail::DownCause unknown)
       : unknown_(unknown), last_received_ns_(now_ns) {}
 

@@ -1,4 +1,4 @@
-// What a rank can do besides sums: the words of rank.cc that have a file of their own.
+// The words of rank.cc that have a file of their own.
 //
 // Owner: the rank. Thread: the main one. Memory: buffers of the arena.
 #pragma once

@@ -1,8 +1,7 @@
 """Tests of this folder run in a virtual machine with soft-RoCE, all of them in one boot of it.
 
-Whoever collects them here starts the machine (`run`), in which a second pytest runs the same tests and
-writes a report of each into a folder that both see; the reports are then told as if the tests had run
-here, each with its own output. Where there can be no machine they are skipped, and say why.
+pytest starts the machine (`run`), in which a second pytest runs the same tests and writes reports into a
+shared folder; this one passes them on as its own, with their output. Without a machine the tests are skipped.
 """
 
 import json

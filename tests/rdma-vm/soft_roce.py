@@ -1,7 +1,5 @@
-"""Two daemons of the machine, and the hands that disturb their cable.
-
-node-1 dials node-0 over the cable, beside which they make an RDMA rail; with a spare also over
-loopback, which has none.
+"""Two daemons of the machine, and ways to disturb their cable. node-1 dials node-0 over the cable, which also
+has an RDMA rail, and with a spare over loopback.
 """
 
 import json
@@ -21,8 +19,7 @@ QUICK = "security: PLAIN reconnect_delay_max_ms: 200"
 
 
 def chosen(cases, often):
-    """All with MLXCOMM_RDMA_VM_ALL=1; else the one that is run each time: each takes half a minute
-    under emulation, and what differs between the two is below what these tests disturb."""
+    """Returns all cases with MLXCOMM_RDMA_VM_ALL=1, or else one, because each takes half a minute."""
     return cases if os.environ.get("MLXCOMM_RDMA_VM_ALL") == "1" else [cases[often]]
 
 
@@ -44,7 +41,7 @@ class SoftRoceCluster(Cluster):
         return self
 
     def rails(self, node):
-        """Those over the cable that are up: by transport."""
+        """Returns the rails over the cable that are up, by transport."""
         status = self.status(node)
         rails = [rail for link in status["nodes"][0]["links"] for rail in link.get("rails", [])]
         return {rail["transport"]: rail for rail in rails
@@ -55,8 +52,7 @@ class SoftRoceCluster(Cluster):
                    f"RDMA rails are {'up' if up else 'gone'} on both nodes")
 
     def rdma_bytes(self):
-        """That both have sent on their RDMA rails since these came up; 0 of one that is not up: after a port
-        came back, the connection beside a new rail may be found dead, and takes it along for a moment."""
+        """Returns the bytes that both have sent on their RDMA rails; a rail may be down for a moment."""
         return sum(int(self.rails(node).get("rdma", {"sent_bytes": 0})["sent_bytes"]) for node in (0, 1))
 
     def drivers_ended(self):

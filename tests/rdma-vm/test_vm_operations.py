@@ -11,9 +11,8 @@ JOBS = ["messages", "groups", "cancel", "unequal", "messages"] * 2
 
 
 def assert_carried(cluster, before, ended):
-    """Much has gone over the RDMA rail. Under emulation, on a busy machine, a call of the driver may take
-    longer than the ten seconds that a daemon gives it. Then the rail was made again, and TCP has carried the
-    rest: that is fine too, and False."""
+    """Expects that the RDMA rail carried much. Returns False if a call of the driver took longer than ten
+    seconds, as may happen under emulation: then TCP carried the rest."""
     if cluster.drivers_ended() != ended:
         return False
     assert cluster.rdma_bytes() > before + MUCH
@@ -30,9 +29,7 @@ def test_every_operation_agrees_with_an_oracle(undisturbed_soft_roce, limits):
 
 @pytest.mark.parametrize("limits", chosen(LIMITS, often=0))
 def test_ten_jobs_share_one_queue_pair(undisturbed_soft_roce, limits):
-    """Why: Apple's devices have ten, for all processes together.
-    How: two ranks each, all at once, who send messages, work in groups, give up or disagree; the
-    kernel counts queue pairs meanwhile."""
+    """Why: Apple's devices have ten queue pairs for all processes. How: the kernel counts them."""
     c = undisturbed_soft_roce(limits)
     c.wait_rdma(True)
     pairs, before, ended = c.pairs(), c.rdma_bytes(), c.drivers_ended()

@@ -2,7 +2,7 @@
 
 tests/run --extra browser calls it before pytest's workers begin, because their network has no way out.
 Debian's package is installed where there is none and this user may; elsewhere (Ubuntu's is a snap, macOS)
-playwright fetches its own into build/. Where neither can be had, tests that need it are skipped, and say why.
+playwright fetches its own into build/. Without either, tests that need it are skipped with a reason.
 """
 
 import os

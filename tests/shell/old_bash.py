@@ -1,6 +1,5 @@
 """bash 3.2, which macOS has, from GNU's source. tests/run fetches it before pytest's workers begin,
-because their network has no way out; where it is not available, tests that need it are skipped, and
-say why."""
+because their network has no way out. Without it, tests that need it are skipped with a reason."""
 
 import pathlib
 import urllib.request

@@ -14,7 +14,6 @@ from conftest import PATIENCE, find_program
 from shell.command_table import commands, mlxcommctl, named
 from shell.test_macos_scripts import build_bash
 
-SHELLS = ("bash", "zsh", "fish")
 COMMANDS = commands()
 # The scripts call the mlxcommctl on the command line.
 ENVIRONMENT = {**os.environ, "TERM": "xterm", "PS1": "ready> ",
@@ -150,9 +149,7 @@ def test_values_are_completed_and_arguments_of_options_are_not_verbs(shell, offe
     assert not offers("mlxcommctl bench --rank ", tmp_path), "files are no numbers"
 
 
-# Why: names of files were broken at their blanks and folders ended in one, because bash got words
-# where it should have been asked for files; and bash takes the text behind '=' for a word of its
-# own.
+# Why: names of files were split at spaces, and bash takes the text behind '=' for a word.
 def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     (tmp_path / "my notes.sock").write_text("")
     (tmp_path / "other file").write_text("")
@@ -185,8 +182,7 @@ def test_fish_completes_files_too(tmp_path):
     assert "my notes.sock" in fish_offers("mlxcommctl launch -n 2 -- cat my", tmp_path)
 
 
-# Why: an offer goes onto the command line unchanged. How: the daemon of the socket on the line is
-# asked; without one there is nothing to offer, at once.
+# How: the daemon of the socket on the line is asked; without one nothing is offered.
 def test_names_of_nodes_are_those_that_the_daemon_knows(duo, any_shell, tmp_path):
     line = f"mlxcommctl ping --socket {duo.socket(0)} node-"
     offered = mlxcommctl("__complete", *line.split()).stdout
@@ -210,15 +206,3 @@ def test_zsh_knows_every_verb(zsh):
     for path in COMMANDS:
         if path:
             assert zsh.completed("mlxcommctl " + path) == "mlxcommctl " + path
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_can_read(shell, tmp_path):
-    needs(shell)
-    done = subprocess.run([shell, "-n", str(script(shell, tmp_path))], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_another_shell_is_wrong_usage():
-    done = mlxcommctl("completion", "tcsh")
-    assert done.returncode == 2 and "bash, zsh, fish" in done.stderr

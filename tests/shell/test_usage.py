@@ -1,5 +1,5 @@
-"""What people type at mlxcommctl: help, versions, options before the verb, words of other tools; and that
-every command which --help and the READMEs show is accepted."""
+"""mlxcommctl's help, versions, options before the verb and words of other tools; and every command that
+--help and the READMEs show is accepted."""
 
 import json
 import pathlib

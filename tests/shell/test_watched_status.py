@@ -86,7 +86,7 @@ def test_a_small_terminal_gets_the_first_lines_and_the_last(cluster):
     assert "health: " in lines[2], lines
 
 
-# Why: a terminal that scrolls has lost the first lines, and one that is watched the last ones.
+# Why: a terminal that scrolls loses the first lines, and status --watch the last ones.
 def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_path):
     c = cluster(8)
     script = tmp_path / "rank.py"

@@ -67,7 +67,7 @@ class Client {
   bool gone() const { return gone_; }
   bool halted() const { return halted_; }
   bool joined() const { return joined_; }
-  // It has heard of a loss, and calls nothing more in the groups that it had.
+  // It knows of a loss, and makes no more calls in its old groups.
   bool has_stopped_for_loss() const { return lost_ || shrinking() || shrinks_ > 0; }
   bool shrinking() const { return phase_ == Phase::kShrinking; }
   bool gave_up() const { return gave_up_; }  // Its last control call.

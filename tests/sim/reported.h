@@ -1,4 +1,4 @@
-// The answer to a control call, for its caller, who hears nothing when the daemon ends before it answers.
+// The answer to a control call; the caller gets none if the daemon ends before it answers.
 //
 // Owner: the daemon, until it answers. Thread: one. Memory: two functions.
 #pragma once

@@ -1,7 +1,7 @@
 """The daemons' state machines in virtual time: seeds, exact replay, planted bugs.
 
-Why: what goes wrong between several daemons depends on the order of many small events. Real
-daemons show few of the orders; here each seed is another one, and a bad one can be repeated.
+Why: faults between daemons depend on the order of many small events. Each seed is another order, and a bad
+one can be repeated.
 """
 
 import concurrent.futures
@@ -67,8 +67,7 @@ def test_what_was_found_once_stays_fixed(seed):
 # Seeds of every kind.
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 16, 22, 45))])
 def test_a_seed_replays_exactly_in_another_process(seed):
-    """Why: hash maps are ordered otherwise in every process; nothing may follow from it.
-    How: the digest of everything that happens, twice."""
+    """Why: hash maps have another order in every process, and no result may depend on it."""
     digests = [re.findall(r"digest (\w+)", simulate("--seed", str(seed)).stdout) for _ in range(2)]
     assert len(digests[0]) == 1 and digests[0] == digests[1]
 

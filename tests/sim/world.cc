@@ -18,7 +18,7 @@ constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
 // After the last job: by then everything under way has arrived and been acknowledged.
 constexpr std::uint64_t kQuietNs = 8 * kSecond;
 constexpr std::uint64_t kAcknowledgesNs = kSecond;
-// Of a thousand hellos: that get lost; after which somebody plays one back.
+// Hellos in a thousand that get lost, or after which one is played back.
 constexpr std::uint64_t kHellosLost = 20;
 constexpr std::uint64_t kHellosPlayedBack = 20;
 constexpr std::size_t kRecordedMax = 256;
@@ -147,7 +147,7 @@ void World::MakeFaults() {
   }
 }
 
-// People look at daemons now and then, until all is over.
+// People ask daemons now and then, until the run is over.
 void World::AskSoon() {
   schedule_.After(random_.Below(scenario_.asks_every_ns_max), [this] {
     if (AllDone() && healed_) return;
@@ -177,7 +177,7 @@ void World::SetCable(std::size_t index, bool up) {
   }
 }
 
-// To what is large the cable is down, and the hosts are not told.
+// The cable drops large packets without a report to the hosts.
 void World::SetSmallOnly(std::size_t index, bool small_only) {
   Cable& cable = *cables_[index];
   if (cable.Passes(Cable::kSmallBytes + 1) != small_only) return;  // It is so already.
@@ -270,7 +270,7 @@ void World::BringBack(const Fault& fault) {
 void World::OnCompleted(Host& host, const collective::Action& action) {
   schedule_.Note(Mix(action.session) ^ action.ticket);
   const auto found = sessions_.find({host.index(), action.session});
-  if (found == sessions_.end()) return Complain("a session that nobody knows is answered");
+  if (found == sessions_.end()) return Complain("an unknown session is answered");
   // Through the queue in shared memory, a moment later.
   Client& client = *found->second;
   auto copy = std::make_shared<collective::Action>();
@@ -319,7 +319,6 @@ void World::OnHello(const Port& port, const wire::DiscoveryHello& hello) {
   if (random_.Chance(kHellosPlayedBack)) PlayBack();
 }
 
-// To who is at the cable's other end by then.
 void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
   Cable& cable = *from.cable;
   if (!cable.up()) return;
@@ -330,8 +329,8 @@ void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
   });
 }
 
-// A recording comes to any interface, with its sender's address; the sender may hear it itself. But no answer
-// goes back to another cable: somebody who does that joins the two, as a switch would.
+// A recording arrives at any interface, with its sender's address, maybe at the sender. An answer only arrives
+// at its own cable: otherwise the two cables would be joined, as by a switch.
 void World::PlayBack() {
   const Recorded& recorded = recorded_[random_.Below(recorded_.size())];
   Host& host = *hosts_[random_.Below(hosts_.size())];
@@ -345,8 +344,8 @@ void World::PlayBack() {
   host.OnDatagram(port, recorded.port->address, recorded.hello);
 }
 
-// All is healed and quiet: what is joined by a cable has found each other over it, and has a rail there,
-// unless the link has as many rails as it may.
+// Healed and quiet: hosts on a cable have found each other over it, and have a rail there unless the link
+// already has its maximum.
 void World::CheckCables(Host& host) {
   if (!host.discovers()) return;
   const auto has_rail = [&host](const Port& port) {

@@ -112,7 +112,7 @@ class World final : public HostListener, public JobListener {
   // By host and peer: the oldest frame that waited a moment before the end. Signs of life of circuits are
   // frames too, so some may always be under way.
   std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
-  // Hellos that somebody has recorded, the newest last, and from where each one came.
+  // Recorded hellos, the newest last, with their senders.
   struct Recorded {
     const Port* port = nullptr;
     wire::DiscoveryHello hello{};

@@ -33,8 +33,7 @@ EXPLAINS = {
     "stop-daemon": LOST,
     "cut": LOST,
 }
-# By how much the line through a life's quiet moments may rise; and by how much more in each hour. The flight
-# recorder alone fills 9 MiB in ten minutes.
+# The allowed rise over a daemon's life, and per hour. The flight recorder fills 9 MiB in ten minutes.
 RISE_MAX = {"memory": (12.0, 1.0), "threads": (4.0, 0.0), "descriptors": (3.0, 0.0), "mappings": (40.0, 0.0)}
 
 
@@ -77,8 +76,8 @@ class Raised:
 
 
 def unexplained(errors, faults):
-    """Those without a fault. A rank that has met an error leaves its group, so an explained error of a job
-    also explains the losses after it; ranks' lines may come a second late."""
+    """Returns the errors without a fault. An explained error of a job also explains later losses in that job;
+    ranks' lines may come a second late."""
     explained = [error for error in errors if any(fault.explains(error) for fault in faults)]
     first = {error.job: error.at - 1 for error in sorted(explained, key=lambda error: -error.at)}
     follows = [e for e in errors if e.code in LOST and first.get(e.job, math.inf) <= e.at]

@@ -50,8 +50,7 @@ def test_nothing_is_done_where_all_is_there(tmp_path):
     assert install(tmp_path, "") == []
 
 
-# Why: a user who runs the tests has not asked for a machine that accepts ssh, now or after its next
-# start.
+# Why: a user who runs the tests has not asked for a machine that accepts ssh.
 def test_sshd_is_installed_and_neither_started_nor_enabled(tmp_path):
     log = install(tmp_path, "openssh-server mandoc")
     assert log[:3] == ["apt-get update -qq (services: yes)",

@@ -94,8 +94,7 @@ def test_each_extra_step_has_its_turn(run):
     assert turns == extras
 
 
-# Why: a newer pytest took the groups from xdist, unnoticed except for the time: all workers did what one
-# should do once, and ranks that poll all the time kept the cores from each other.
+# Why: with a newer pytest xdist silently ignored the groups.
 def test_tests_of_a_group_have_one_worker(tmp_path):
     (tmp_path / "test_group.py").write_text("""
 import os, pathlib, pytest

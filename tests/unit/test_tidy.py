@@ -59,30 +59,7 @@ ALLOWED = {
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
-# The folders of client/ctl -> the other ones that each may include.
-CTL = {
-    "daemon": (),
-    "cli": ("daemon",),
-    "cluster": ("cli", "daemon"),
-    "events": ("cli", "daemon"),
-    "hosts": ("cli", "daemon"),
-    "ping": ("cli", "daemon"),
-    "record": ("cli", "daemon"),
-    "status": ("cli", "daemon"),
-    "topology": ("cli", "daemon"),
-    "jobs": ("cli", "daemon", "status"),
-    "service": ("cli", "daemon", "status"),
-    "launch": ("cli", "daemon", "hosts", "status"),
-    "bench": ("cli", "daemon", "launch"),
-    "doctor": ("cli", "cluster", "daemon", "events", "hosts", "launch", "record", "service", "status",
-               "topology"),
-    "web": ("cli", "daemon", "doctor", "launch", "status"),
-}
-ALLOWED |= {f"client/ctl/{folder}/": ("proto/", "mlxcomm/v1/", "client/lib/find_place.h",
-                                      *(f"client/ctl/{one}/" for one in (folder, *below)))
-            for folder, below in CTL.items()}
-# Objects for which it matters who owns them and which thread calls them. When every header had to
-# say it, 109 of them said "Owner: none", and readers learnt to skip the line.
+# Headers with these name their owner, thread and memory.
 SHARED = re.compile(r"\bstd::(jthread|thread|mutex|shared_mutex|condition_variable|atomic)\b|\babsl::Mutex\b|"
                     r"\bMap(ped|ping)\w*")
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")
@@ -93,8 +70,7 @@ def text_of(path):
 
 
 def for_each(paths):
-    """One test that names all files which break its rule: five thousand tests of a line each took half a
-    minute of the cores for pytest's own bookkeeping."""
+    """Makes one test that names all files which break its rule; a test for each file would be slow."""
     def over_all(check):
         def test():
             wrong = []
@@ -116,7 +92,7 @@ def test_top_level_is_what_it_should_be():
         "systemd-launchd", "tests"}
 
 
-# Why: a test that is in no program never runs, and nothing misses it.
+# Why: a test that is in no program never runs.
 @for_each([f for f in FILES if f.startswith("tests/unit/") and f.endswith("_test.cc")])
 def test_every_unit_test_is_in_a_program(path):
     name = path.removeprefix("tests/unit/")
@@ -134,9 +110,7 @@ SEARCHED = re.compile(
     r"(?:Contains|StartsWith|EndsWith|ConsumePrefix|regex_\w+)\([^;]*\b(?:detail|why_not|last_end)\b")
 
 
-# Why: doctor once recognized a wrong key by the word "key" in a sentence of the fabric, so a node
-# called "monkey" was reported as a reason to change the cluster's key. Enums report what is wrong;
-# details are for people.
+# Why: doctor searched a detail for the word "key", and a node called "monkey" was reported as a wrong key.
 @for_each([f for f in CODE if f.startswith("client/ctl/")])
 def test_no_code_searches_the_text_of_details(path):
     code = "\n".join(line.partition("//")[0] for line in text_of(path).splitlines())
@@ -180,8 +154,7 @@ def opening_comment(text):
     return list(itertools.takewhile(lambda line: line.startswith("//"), lines))
 
 
-# Why: headers once opened with up to 49 lines of protocol, which the README repeated. A header has
-# its idea; rules, proofs and protocols stand in its folder's README, once.
+# Rules, proofs and protocols belong into the folder's README.
 @for_each([f for f in CODE if f.endswith((".h", ".hpp"))])
 def test_header_opens_in_few_lines(path):
     assert len(opening_comment(text_of(path))) <= 15, "what is longer belongs into the folder's README"
@@ -189,8 +162,6 @@ def test_header_opens_in_few_lines(path):
 
 @for_each([f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py", ".swift"))])
 def test_files_and_functions_are_short(path):
-    """About 600 lines and 70 are smells; lines that a formatter wraps do not count, so there is
-    some room."""
     lines = text_of(path).splitlines()
     assert len(lines) <= 660
     assert not any(len(line) > 110 for line in lines), "long lines"
@@ -213,8 +184,7 @@ def test_file_names_describe_their_content():
     assert not [f for f in FILES if banned.search(f)]
 
 
-# Why: pytest puts the folder of each test first on the module path, so that `from
-# operations.test_operations import run` finds an operations.py of any other folder first.
+# Why: pytest puts each test's folder first on the module path.
 def test_python_modules_of_tests_hide_no_folder_and_no_other_module():
     modules = [pathlib.Path(f).stem for f in FILES if f.startswith("tests/") and f.endswith(".py")]
     folders = {pathlib.Path(f).parts[1] for f in FILES if f.startswith("tests/")}

@@ -86,7 +86,7 @@ class RawClient {
       ::usleep(100);
     }
   }
-  // Whether the daemon has ended the session, within the time.
+  // Returns whether the daemon ends the session within the time.
   bool AwaitEnd(std::uint64_t patience_ns = kPatienceNs) const {
     pollfd waited{watched_, 0, 0};
     return ::poll(&waited, 1, static_cast<int>(patience_ns / 1'000'000)) == 1;

@@ -146,7 +146,7 @@ int Scribble(Job& job, std::uint64_t seed) {
   return 0;
 }
 
-// The bytes of these ranks are lost, and nobody else's.
+// Only the bytes of these ranks may be lost.
 int PunchHoles(Job& job) {
   if (!job.Join()) return 3;
   for (int round = 0; round < 20; ++round) {

@@ -244,7 +244,7 @@ class Verifier {
                      " to ", end, " of the ", NameOf(a.buffer), " in any order"));
   }
 
-  // Whether of all chunks that meet in [begin, end) one is over before the other begins.
+  // Returns whether of all chunks in [begin, end) one is over before the other begins.
   bool ChunksOrdered(const Access& a, const Access& b, std::uint64_t begin,
                      std::uint64_t end) const {
     using Event = StepOrder::Event;
