@@ -235,6 +235,14 @@ class Cluster:
         report = json.loads(self.ctl("doctor", "--json", *words, node=node, codes=(0, 1, 4)))
         return {finding["code"]: finding for finding in report["findings"]}
 
+    def operations_in_flight(self):
+        """Returns the operations that ranks are in."""
+        status = self.status() or {"jobs": []}
+        return [rank["operation"] for job in status["jobs"] for rank in job["ranks"] if rank["operation"]]
+
+    def wait_for_an_operation(self):
+        wait_until(self.operations_in_flight, "an operation is in flight")
+
     def wait_linked(self):
         def linked():
             for node in range(self.count):

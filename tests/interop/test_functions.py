@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import Process, lines_of, wait_until
+from conftest import Process, lines_of
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -183,8 +183,7 @@ def test_ctrl_c_is_a_keyboard_interrupt(solo, call, handler):
     waiting = python(solo, 0, 2, text)
     python(solo, 1, 2, "import time; time.sleep(3600)\n")
     waiting.wait_for("begins")
-    wait_until(lambda: any(r["operation"] for job in solo.status()["jobs"] for r in job["ranks"]),
-               "the operation is in flight")
+    solo.wait_for_an_operation()
     waiting.signal(signal.SIGINT)
     waiting.wait_for("interrupted")
     waiting.wait_for("cancelled CANCELLED")

@@ -12,11 +12,6 @@ import pytest
 from conftest import RANK, Process, lines_of, mlxcommctl, wait_until
 
 
-def an_operation_is_in_flight(cluster):
-    status = cluster.status()
-    return status and any(r["operation"] for job in status["jobs"] for r in job["ranks"])
-
-
 # Why: a Ctrl-C that the program has handled must not cancel a later operation.
 def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
     text = (
@@ -34,7 +29,7 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
                               "import os\nwhile not os.path.exists(sys.argv[1]): pass\n"
                               "mlxcomm.barrier(w)\n", solo.folder / "go")
     first.wait_for("taken")
-    wait_until(lambda: an_operation_is_in_flight(solo), "rank 0 waits in its barrier")
+    solo.wait_for_an_operation()
     (solo.folder / "go").touch()
     first.wait_for("together")
     assert [first.finish(), second.finish()] == [0, 0]

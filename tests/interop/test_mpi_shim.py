@@ -104,8 +104,7 @@ def test_daemon_that_dies_is_an_exception_at_once(solo):
 def test_ctrl_c_ends_the_wait(solo):
     stock(solo, 1, 2, RANK, "wait")
     waiting = stock(solo, 0, 2, RANK, "sum:100000")
-    wait_until(lambda: any(r["operation"] for job in solo.status()["jobs"] for r in job["ranks"]),
-               "the operation is in flight")
+    solo.wait_for_an_operation()
     waiting.signal(signal.SIGINT)
     line = waiting.wait_for("r")
     while "raised" not in line and "interrupted" not in line:
@@ -119,8 +118,7 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     c = cluster(1)
     stock(c, 1, 2, RANK, "sum:4", "wait")
     waiting = stock(c, 0, 2, RANK, "sum:4", "handle", "sum:100000")
-    wait_until(lambda: any(r["operation"] and "100000" in str(r["operation"])
-                           for job in c.status()["jobs"] for r in job["ranks"]), "the operation is in flight")
+    wait_until(lambda: "100000" in str(c.operations_in_flight()), "the operation is in flight")
     waiting.signal(signal.SIGINT)
     assert "CANCELLED" in waiting.wait_for("raised")
     assert waiting.finish() == 3

@@ -41,8 +41,7 @@ def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", 
     late = rank(c, 1, late)
     late.wait_for("here")
     waiting.wait_for("waits")
-    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
-               "the operation is in flight")
+    c.wait_for_an_operation()
     return waiting, late
 
 

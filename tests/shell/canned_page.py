@@ -1,4 +1,4 @@
-"""Serves the page of mlxcommctl web from the tree, and a feed that tells what a test wants.
+"""Serves the page of mlxcommctl web from the tree, and a feed with made-up states.
 
     python tests/shell/canned_page.py [STATE]       for a browser: http://127.0.0.1:7490/pair-busy/
 """

@@ -6,7 +6,7 @@ import tempfile
 
 from conftest import find_program, mlxcommctl
 
-# mlxcommctl web writes a bookmark there, and not over that of the user who runs the tests.
+# mlxcommctl web writes its bookmark there.
 STATE = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = STATE.name
 

@@ -73,7 +73,7 @@ def keep_picture(page, name):
 
 
 def until(page, condition):
-    """The library's own way evaluates text, which the page's policy forbids."""
+    """Replaces playwright's wait, which evaluates text against the page's policy."""
     wait_until(lambda: page.evaluate(f"Boolean({condition})"), condition)
 
 
@@ -191,8 +191,8 @@ def test_a_name_is_never_read_as_markup(cluster, opened):
     assert page.query_selector("img") is None and page.trouble == []
 
 
-# Why: between two looks lies more time than this test has, so only what the daemon tells can bring it. The
-# ring has another order than the names: the page had the one, and the picture of `topology` the other.
+# Why: no poll happens during the test, so only events bring the change. The ring's order is not that of the
+# names.
 def test_a_pulled_cable_is_shown_by_the_event_and_no_node_moves(lab, opened, record_property):
     c = lab(crossed(), peer_settings=PATIENT)
     _, page = opened(c.socket(0), interval=f"{2 * PATIENCE}s")

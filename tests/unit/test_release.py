@@ -87,7 +87,7 @@ def test_a_release_without_its_changes_is_refused(repository):
         repository.version()
 
 
-# Why: 0.1.0.dev7 comes before 0.1.0, so it would never be an upgrade of 0.1.0.
+# Why: 0.1.0.dev7 comes before 0.1.0, so it would not be an upgrade.
 def test_a_commit_after_a_release_needs_a_higher_version(repository):
     repository.commit("0.1.0", "## 0.1.0\n")
     repository.git("tag", "v0.1.0")

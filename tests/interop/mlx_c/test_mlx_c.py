@@ -44,11 +44,6 @@ def no_job_is_left(c):
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
 
-def an_operation_is_in_flight(c, least=1):
-    status = c.status()
-    return status and sum(bool(rank["operation"]) for job in status["jobs"] for rank in job["ranks"]) >= least
-
-
 def launch(c, *words, **variables):
     process = Process(
         [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--", *words], variables)
@@ -169,7 +164,7 @@ def test_a_rank_that_exits_completes_the_operations_it_has_begun(solo, way):
     leaving, staying = program(solo, 0, "queued", way=way), program(solo, 1, "when-told", way=way)
     staying.wait_for("waits")
     leaving.wait_for("all is right")
-    wait_until(lambda: an_operation_is_in_flight(solo), "the operation is in flight")
+    solo.wait_for_an_operation()
     staying.say()
     assert "got it" in is_right(staying)
     assert leaving.finish() == 0, leaving.lines
@@ -243,7 +238,7 @@ def waits_for_a_sum(c, scenario):
     """Starts ranks; rank 0 waits in an operation that rank 1 does not call."""
     waiting, other = program(c, 0, scenario), program(c, 1, "when-told")
     other.wait_for("waits")
-    wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
+    c.wait_for_an_operation()
     return waiting, other
 
 
@@ -263,7 +258,7 @@ def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(solo):
     waiting, other = waits_for_a_sum(solo, "ctrl-c")
     waiting.signal(signal.SIGINT)
     waiting.wait_for("heard")
-    assert an_operation_is_in_flight(solo)
+    assert solo.operations_in_flight()
     waiting.signal(signal.SIGINT)
     assert "interrupted" in is_right(waiting)
     other.say()
