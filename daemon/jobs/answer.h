@@ -1,8 +1,8 @@
 // The answer to one control call: given exactly once. A dropped answer reports that the daemon is stopping
-// (control/unary_call.h), so drop one only then.
+// (services/unary_call.h), so drop one only then.
 //
 // Owner: the part of the node that owes the answer, or the thread that works it out
-// (control/answer_thread.h). Thread: its owner's. Memory: one object for each call.
+// (services/answer_thread.h). Thread: its owner's. Memory: one object for each call.
 #pragma once
 
 #include "mlxcomm/v1/control.pb.h"

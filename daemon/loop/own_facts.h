@@ -14,9 +14,9 @@ namespace mlxcomm {
 
 // Reports clients, arenas and limits, in total and by user. Returns the users' names in that order.
 std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
-// Control connections that were ended, by reason; those of no connection are left out.
+// Reports how many control connections were ended, by reason.
 void DescribeEnds(const guard::EndCounts& ended, v1::NodeStatus& node);
-// Limits and interfaces; makes many system calls.
+// Collects limits and interfaces; makes many system calls.
 v1::NodeCheckup ExamineSystem();
 
 }  // namespace mlxcomm

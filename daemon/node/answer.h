@@ -1,8 +1,4 @@
-// The answer to one control call: given exactly once. One that is dropped unused says that the daemon is
-// stopping (services/unary_call.h), so nothing else drops one.
-//
-// Owner: the part of the node that owes the answer, or the thread that works it out
-// (services/answer_thread.h). Thread: its owner's. Memory: one object for each call.
+// The answers to calls that the node itself serves; jobs/answer.h explains them.
 #pragma once
 
 #include <memory>

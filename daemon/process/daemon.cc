@@ -240,8 +240,8 @@ absl::Status Daemon::Start() {
         metrics::MetricsEndpoint::Create(config_.metrics().listen(), ask_loop, *operation_counts_);
     if (!created.ok()) return created.status();
     metrics_ = *std::move(created);
-    spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
-                 metrics_->port());
+    spdlog::info("serving metrics for Prometheus on {}, port {}, /metrics",
+                 config_.metrics().listen(), metrics_->port());
   }
   for (const std::string& address : fabric_->listening()) {
     spdlog::info("listening for peers on {}", address);
@@ -301,7 +301,7 @@ bool Daemon::ReloadKeys() {
 }
 
 void Daemon::CheckConfigAgain() {
-  if (is_private_ && config_file_.empty()) return;  // It has read none.
+  if (is_private_ && config_file_.empty()) return;  // Started without one.
   const absl::StatusOr<v1::DaemonConfig> now = ReadConfigFile(config_file_);
   if (!now.ok()) {
     ReportReload(record::EventSeverity::kError, "configuration",
@@ -316,7 +316,7 @@ void Daemon::CheckConfigAgain() {
 
 absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
-  spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
+  spdlog::info("stopping: running jobs have {} ms to finish", timeout_ms);
   // A private daemon makes room for the next one at once. Others still serve mlxcommctl status.
   asio::post(io_, [this] {
     if (is_private_) return intake_->StopAccepting();

@@ -68,7 +68,7 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
     return absl::FailedPreconditionError(absl::StrCat(
         program_, first.empty()
                       ? " did not report whether it fits (" + HowEnded(answer->exit_code) +
-                            "): a release before this one cannot take over"
+                            "): older releases than this one cannot take over"
                       : ": " + MakePrintable(first)));
   }
   const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);

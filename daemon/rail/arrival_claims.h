@@ -5,8 +5,9 @@
 //       ▲                  │
 //       └────GiveBack──────┘  the rail went down within the payload
 //
-// README.md, ArrivalClaims, explains the slots and dropped copies. Rails call Take and GiveBack on their
-// threads, the link the rest on the loop's.
+// README.md, ArrivalClaims, explains the slots and dropped copies.
+//
+// Owner: Link. Thread: Take and GiveBack on rail threads, the rest on the loop's.
 #pragma once
 
 #include <array>

@@ -5,8 +5,9 @@
 //
 // Data is reduced and summed in parts while it is still cached. See README.md, FrameReader.
 //
-// Thread: the driver's; OnSlotFreed and OnLargeControlFreed on the loop's; atomic figures on any. Memory: one
-// sparse mapping; a control message above the eager size is allocated, at most kLargeControlsMax at once.
+// Owner: a rail. Thread: the driver's; OnSlotFreed and OnLargeControlFreed on the loop's; atomic figures on
+// any. Memory: one sparse mapping; a control message above the eager size is allocated, at most
+// kLargeControlsMax at once.
 #pragma once
 
 #include <atomic>

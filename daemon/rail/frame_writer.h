@@ -4,6 +4,8 @@
 //
 // A stream may read payload in place after Write, of at most kUnreleasedMax frames. Sums are computed just
 // before a frame is written, so that the payload is cached for the copy that follows.
+//
+// Owner: a rail. Thread: the driver's; sent_bytes on any. Memory: a ring of fixed size.
 #pragma once
 
 #include <atomic>

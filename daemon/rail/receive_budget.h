@@ -5,7 +5,8 @@
 //
 //   word:  turn (24 bits) | bytes left (40 bits)
 //
-// Open and Close are the loop's; shares may be used on any thread.
+// Owner: Link, in a pool that only grows. Thread: Open and Close on the loop's, shares on any.
+// Memory: one word.
 #pragma once
 
 #include <atomic>

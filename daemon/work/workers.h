@@ -7,6 +7,8 @@
 //
 // A slot is reused after its last piece was done and polled. The destructor waits for pieces that have begun
 // and drops the rest. If a thread cannot be started, the program ends.
+//
+// Owner: Loop. Thread: its public functions on the loop's. Memory: rings of fixed size.
 #pragma once
 
 #include <atomic>

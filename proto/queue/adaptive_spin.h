@@ -6,7 +6,7 @@
 // Waking a sleeping thread takes ten times as long as reaching a spinning one, but useless spinning takes a
 // core from other work. So a thread spins only if many of its last waits were short (at most `most_ns`), and
 // then not much longer than these; otherwise for `least_ns`. A thread that yields and does not get its core
-// back soon sees a long wait, and learns to sleep: the system runs a woken thread sooner than one that yielded.
+// back soon sees a long wait, and learns to sleep: a woken thread runs sooner than one that yielded.
 //
 // Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once

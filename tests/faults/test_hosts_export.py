@@ -49,7 +49,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(solo, tmp_path):
     file = tmp_path / "hosts.json"
     file.write_text("mine")
     done = export(solo, "-o", file)
-    assert done.returncode == 1 and f"{file} is there already" in done.stderr and "--force" in done.stderr
+    assert done.returncode == 1 and f"{file} already exists" in done.stderr and "--force" in done.stderr
     assert file.read_text() == "mine" and done.stdout == ""
     assert export(solo, "-o", file, "--force").returncode == 0
     assert json.loads(file.read_text())["hosts"][0]["ssh"] == "node-0"

@@ -188,7 +188,7 @@ def test_key_is_changed_while_a_job_runs(own_keys):
     with at_work(c, range(c.count), 100_000):
         old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
         code = cluster_ctl(c, 0, "key", "rotate").stdout
-        assert "already" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
+        assert "in progress" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
         refused = cluster_ctl(c, 0, "key", "rotate", "--finish", ok=False).stderr
         assert "node-1" in refused and "node-2" in refused and "--take" in refused
         for node in (1, 2):

@@ -120,7 +120,7 @@ def doctor(cluster, ctl=None, folder=None, **environment):
 
 
 @pytest.mark.parametrize("results, code, said", [
-    ("share", "MC409", "results lie in the daemon's memory"),
+    ("share", "MC409", "results are in the daemon's memory"),
     ("copy", "MC406", "MLXCOMM_RESULTS=copy is set"),
     ("maybe", "MC408", 'MLXCOMM_RESULTS: expected share or copy, got "maybe"')])
 def test_doctor_shows_where_results_are(solo, results, code, said):

@@ -66,8 +66,8 @@ def a_rank_does_not_call(c, doctor):
         ranks[1].signal(19)
         reported = yield {0: {"MC510"}, 1: {"MC510"}}
         for node in (0, 1):
-            assert only(reported[node], "MC510")["found"].endswith(" on node-1 lets it go on")
-            assert only(reported[node], "MC510")["remedy"].startswith("let that process go on")
+            assert only(reported[node], "MC510")["found"].endswith(" on node-1 lets it continue")
+            assert only(reported[node], "MC510")["remedy"].startswith("let that process continue")
         ranks[1].signal(18)
 
 
@@ -258,7 +258,7 @@ def a_daemon_drains(c, doctor):
     with at_work(c, [0, 1], 100_000):
         c.daemons[1].signal(15)
         reported = yield {0: {"MC516"}, 1: {"MC516"}}
-        assert "let its jobs end" in only(reported[0], "MC516")["remedy"]
+        assert "wait for them or end them" in only(reported[0], "MC516")["remedy"]
     assert c.daemons[1].finish() == 0
     c.start_daemon(1)
 
@@ -374,7 +374,7 @@ def the_disk_of_a_log_is_full(c, doctor):
     yield {}
 
 
-@row(pair(), peer_settings=PATIENT, readme="a cable or a port changes bytes")
+@row(pair(), peer_settings=PATIENT, readme="a cable or port corrupts data")
 def a_cable_changes_bytes(c, doctor):
     """How: a process writes into a buffer while an operation uses it, which looks the same."""
     def is_found():

@@ -329,8 +329,8 @@ void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
   });
 }
 
-// A recording arrives at any interface, with its sender's address, maybe at the sender. An answer only arrives
-// at its own cable: otherwise the two cables would be joined, as by a switch.
+// A recording arrives at any interface, maybe at the sender, with its sender's address. An answer arrives
+// only at its own cable; otherwise the two cables would be joined, as by a switch.
 void World::PlayBack() {
   const Recorded& recorded = recorded_[random_.Below(recorded_.size())];
   Host& host = *hosts_[random_.Below(hosts_.size())];

@@ -184,7 +184,7 @@ def test_an_invalid_upgrade_is_refused_and_nothing_is_lost(upgraded):
         expect_refused(str(c.path(0)), "cannot take over")
         c.path(0).unlink()
         c.put(0, "far")
-        expect_refused("speaks version 9", "node-1 version 7", "--force")
+        expect_refused("speaks protocol version 9", "node-1 version 7", "--force")
         c.put(0, "today")
         before = c.ask(0)
     c.await_next(0, before)

@@ -45,8 +45,7 @@ std::string FirstConfig(ServiceManager manager, const std::string& defaults);
 // Returns the last value of a setting, "" if it is not set. Setting names are unique. Works by lines, because
 // reports must also remove keys from invalid configurations.
 std::string SettingIn(std::string_view config, std::string_view name);
-// Returns what `program --check-config` reports, "" if the configuration is valid. An error: the program cannot
-// be run.
+// Returns what `program --check-config` reports, "" if the configuration is valid. An error: it did not run.
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);
 // Returns whether users other than root may write to it; false if it does not exist.
 bool OthersMayWrite(const std::string& path);

@@ -6,6 +6,9 @@
 // While there is little to carry, the daemon's loop drives the rail, so that a frame wakes one thread on each
 // side instead of two. Only the driver stores `driver_`, as its last access to the driver's data, so the next
 // driver sees everything. README.md, TcpRail, has the states and the rules.
+//
+// Owner: Link. Thread: its own, once it has one; the rest of Rail's calls on the loop's. Memory: rings
+// and buffers of fixed size.
 #pragma once
 
 #include <atomic>

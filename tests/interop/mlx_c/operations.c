@@ -334,8 +334,7 @@ void Alone(void) {
               "more than one rank, got one");
   CheckFailed(mlxcomm_mlx_send(&res, res, 0, 0, world, 0, cpu), MLXCOMM_INVALID_ARGUMENT, -1,
               "destination: expected another rank (a group of one has none), got 0");
-  CheckFailed(mlxcomm_mlx_init(&world, true, NULL), MLXCOMM_UNAVAILABLE, -1,
-              "no launcher has set");
+  CheckFailed(mlxcomm_mlx_init(&world, true, NULL), MLXCOMM_UNAVAILABLE, -1, "no launcher has set");
   CheckFailed(mlxcomm_mlx_init(&world, false, "gloo"), MLXCOMM_INVALID_ARGUMENT, -1,
               "backend \"gloo\": expected any, ring");
   CHECK(mlx_distributed_group_size(world) == 1);  // Unchanged.

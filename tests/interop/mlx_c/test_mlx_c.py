@@ -181,7 +181,7 @@ def test_a_request_without_an_answer_times_out(solo):
 def test_a_wrong_end_timeout_is_reported(solo):
     leaving = program(solo, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
     staying = program(solo, 1, "when-told")
-    leaving.wait_for("expected seconds; it is 60")
+    leaving.wait_for("expected seconds; using 60")
     staying.wait_for("waits")
     staying.say()
     is_right(staying)

@@ -268,7 +268,7 @@ TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
   EXPECT_THAT(wrong("[[null, 5], [null, null]]"),
               HasSubstr("[0][1]: expected a device, a list of devices, or null, got 5"));
   EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"),
-              HasSubstr("[0][1]: expected an RDMA device"));
+              HasSubstr("[0][1]: expected a device, a list of devices, or null, got []"));
   EXPECT_THAT(wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"),
               HasSubstr("[0]: expected a list of 2"));
   EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path + "-none"}}),

@@ -50,8 +50,10 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   ASSERT_TRUE(SendText(b, a, "sent while it arrives").ok());
   ASSERT_TRUE(SendText(a, b, "sent while it is lost").ok());
   ASSERT_TRUE(both(v1::LinkState::grace));
-  EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
-  EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing received"));
+  EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(),
+              testing::HasSubstr("nothing received"));
+  EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(),
+              testing::HasSubstr("nothing received"));
   EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::silent);
   cable.PlugIn();
   ASSERT_TRUE(both(v1::LinkState::up));

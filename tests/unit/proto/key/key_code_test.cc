@@ -52,11 +52,11 @@ TEST(KeyCodeTest, DetectsATypingError) {
     if (code[i] == '-' || code[i] == ':') continue;
     std::string wrong = code;
     wrong[i] = code[i] == 'Z' ? 'X' : 'Z';
-    EXPECT_THAT(WhyNot(wrong), HasSubstr("checksum does not fit")) << i;
+    EXPECT_THAT(WhyNot(wrong), HasSubstr("checksum does not match")) << i;
     if (i + 1 == code.size() || code[i] == code[i + 1] || code[i + 1] == '-' || i < 7) continue;
     std::string swapped = code;
     std::swap(swapped[i], swapped[i + 1]);
-    EXPECT_THAT(WhyNot(swapped), HasSubstr("checksum does not fit")) << i;
+    EXPECT_THAT(WhyNot(swapped), HasSubstr("checksum does not match")) << i;
   }
 }
 
@@ -68,7 +68,7 @@ TEST(KeyCodeTest, ReportsAnErrorWithoutTheCode) {
   EXPECT_THAT(WhyNot(""), HasSubstr("has 0 characters"));
   std::string strange = code;
   strange[5] = '!';
-  EXPECT_THAT(WhyNot(strange), HasSubstr("as number 5"));
+  EXPECT_THAT(WhyNot(strange), HasSubstr("at position 5"));
   EXPECT_THAT(WhyNot(strange), Not(HasSubstr(code.substr(10))));
   EXPECT_THAT(WhyNot("\x01:" + code), HasSubstr("not a valid cluster name"));
 }

@@ -303,7 +303,8 @@ TEST(FaultAdviceTest, NamesTheOtherMachineWithTheIdOfALinkedNode) {
   EXPECT_EQ(Ids(facts), Strings{"MC213/linked"});
   const Health health = HealthOf(facts.cluster.status);
   EXPECT_FALSE(health.good);
-  EXPECT_NE(health.text.find("10.0.0.9, has the node id of a"), std::string::npos) << health.text;
+  EXPECT_NE(health.text.find("at 10.0.0.9, also has the node id of a"), std::string::npos)
+      << health.text;
 }
 
 // Why: of the two, the machine that is refused has to say so as well.
