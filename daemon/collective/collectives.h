@@ -41,7 +41,7 @@ class Collectives {
   const Group* Find(std::uint64_t group) const {
     return const_cast<Collectives*>(this)->Find(group);
   }
-  // Whether a group that is not over has ranks there. Called for every node at every tick.
+  // Returns whether a group that is not over has ranks there. Called for every node at every tick.
   bool HasRanksOn(const NodeId& node) const { return groups_of_node_.contains(node); }
   template <typename Visitor>
   void ForEach(Visitor visitor) const {

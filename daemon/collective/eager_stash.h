@@ -46,7 +46,7 @@ class EagerStash {
   std::size_t held() const { return slots_.size() - free_.size(); }
   std::uint16_t NodeOf(std::int32_t slot) const { return slots_[Index(slot)].node; }
 
-  // Whether the node may be out of credit.
+  // Returns whether the node may be out of credit.
   bool Starved(std::uint16_t node) const {
     return peers_[node].held + peers_[node].owed >= options_.each;
   }
@@ -74,7 +74,7 @@ class EagerStash {
   std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
 
   CreditOptions options_;
-  std::vector<Peer> peers_;  // By node.
+  std::vector<Peer> peers_;  // Indexed by node.
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_;
   std::uint32_t solicited_ = 0;  // Not arrived yet.

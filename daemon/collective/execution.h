@@ -85,7 +85,7 @@ class Execution {
                             std::uint64_t check, std::int32_t stash);
   [[nodiscard]] Fit OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
                            std::uint64_t bytes);
-  // Whether a solicited frame may arrive for the step.
+  // Returns whether a solicited frame may arrive for the step.
   bool HasSolicited(std::uint16_t node, std::uint16_t tag) const {
     const int index = FindStep(node, tag, /*receive=*/true);
     return index >= 0 && states_[static_cast<std::size_t>(index)].solicited;
@@ -108,7 +108,7 @@ class Execution {
   bool aborted() const { return aborted_; }
   // The first node whose data or grant is awaited; -1: none.
   int AwaitedNode() const;
-  // Whether a step waits for a send or grant of another node's rank.
+  // Returns whether a step waits for a send or grant of another node's rank.
   bool NeedsPeer() const;
 
  private:

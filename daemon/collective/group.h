@@ -67,7 +67,7 @@ class Group final : private ExecutionHost {
   const GroupLayout& layout() const { return layout_; }
   const LinkCosts& costs() const { return costs_; }
   bool failed() const { return inquest_.open() || inquest_.closed(); }
-  // Whether all nodes have reported their ranks' calls, or their time is up.
+  // Returns true once all nodes have reported their ranks' calls, or their time is up.
   bool has_verdict() const { return inquest_.closed(); }
   const Failure& failure() const { return inquest_.verdict(); }
 
@@ -133,7 +133,7 @@ class Group final : private ExecutionHost {
   // Messages that wait for each other this long are a circle; by kHasAskedNs, a process that waits has asked.
   static constexpr std::uint64_t kCircleNs = 900'000'000;
   static constexpr std::uint64_t kHasAskedNs = 3'000'000'000;
-  // Between two answers to a node.
+  // A node is answered at most once within this time.
   static constexpr std::uint64_t kRollCallMinNs = 100'000'000;
 
   // ExecutionHost
@@ -177,7 +177,7 @@ class Group final : private ExecutionHost {
   bool FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns);
   void FailOperationsOfLeftRanks(std::uint64_t now_ns);
   void FinishSendsTo(std::uint16_t node);
-  std::string ShownName() const;  // In messages.
+  std::string ShownName() const;  // Used in messages.
   std::string LastCallOf(std::uint32_t rank) const;
   RankCalls CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
@@ -210,7 +210,7 @@ class Group final : private ExecutionHost {
   std::uint64_t next_roll_call_ns_ = 0;
   std::vector<std::uint64_t> answered_ns_;  // The last answered roll call, by node.
   std::vector<LocalRank> local_;
-  std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
+  std::vector<RemoteRank> remote_;  // Indexed by rank; unused for local ones.
   std::size_t local_ranks_left_;
   absl::flat_hash_map<OperationKey, Operation*> by_key_;
   // Calls per (source, destination, tag), on this node's side.
@@ -229,11 +229,11 @@ class Group final : private ExecutionHost {
     std::size_t served = 0;
     bool serving = false;
   };
-  std::vector<CreditQueue> credit_queues_;              // By node.
-  std::vector<Operation*> soliciting_;                  // For SolicitFrom.
-  std::vector<Execution::Buffers> buffers_;             // For Start.
-  std::vector<std::uint64_t> counts_;                   // For Submit.
-  std::vector<std::span<const std::uint64_t>> tables_;  // For Start.
+  std::vector<CreditQueue> credit_queues_;              // Indexed by node.
+  std::vector<Operation*> soliciting_;                  // Scratch for SolicitFrom.
+  std::vector<Execution::Buffers> buffers_;             // Scratch for Start.
+  std::vector<std::uint64_t> counts_;                   // Scratch for Submit.
+  std::vector<std::span<const std::uint64_t>> tables_;  // Scratch for Start.
 };
 
 }  // namespace mlxcomm::collective

@@ -1,4 +1,4 @@
-// How a Group ends: lost ranks and nodes, deadlines, and the inquest that finds the culprit.
+// Ends a Group: lost ranks and nodes, deadlines, and the inquest that finds the culprit.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -318,7 +318,7 @@ Group::Wait Group::DescribeWait(SessionId session, std::uint64_t ticket, std::ui
     }
   }
   if (wait.text.empty()) return wait;
-  BeginRollCall(now_ns);  // For the next question.
+  BeginRollCall(now_ns);  // Gathers the answer to the next question.
   OnTime(now_ns);
   return failed() ? Wait() : wait;
 }
@@ -432,7 +432,7 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   }
   if (!remote_[rank].left) return false;
   if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
-  // What a rank sent arrives before the news that it left, and it has received what it asked for.
+  // A rank's data arrives before the news that it left, and by then it has received all that it asked for.
   if (operation.running) return operation.execution.NeedsPeer();
   return operation.early_eager.empty();
 }

@@ -42,10 +42,10 @@ class GroupLayout {
  private:
   std::vector<Member> members_;
   std::vector<NodeId> nodes_;
-  std::vector<std::uint16_t> node_of_;                // By rank.
-  std::vector<std::vector<std::uint32_t>> ranks_on_;  // By node.
+  std::vector<std::uint16_t> node_of_;                // Indexed by rank.
+  std::vector<std::vector<std::uint32_t>> ranks_on_;  // Indexed by node.
   std::vector<std::uint32_t> local_ranks_;
-  std::vector<int> local_index_;  // By rank.
+  std::vector<int> local_index_;  // Indexed by rank.
   std::uint16_t self_ = 0;
 };
 

@@ -219,7 +219,7 @@ bool Inquest::CallsDiffer() const {
 
 // An awaited rank may wait in an earlier operation, in which another rank called something else.
 bool Inquest::SwitchToEarlierMismatch() {
-  std::map<std::uint64_t, std::set<std::string>> calls;  // By operation.
+  std::map<std::uint64_t, std::set<std::string>> calls;  // Keyed by operation.
   for (const Known& known : known_) {
     const v1::RankCall& call = known.rank_call;
     if (!known.reported) continue;

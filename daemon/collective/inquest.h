@@ -68,7 +68,7 @@ class Inquest {
   std::string DescribeMissing(std::int32_t& first, std::size_t bytes_max) const;
   std::string DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const;
   void Conclude();
-  static bool IsChecked(const Known& known);  // With MLXCOMM_CHECK.
+  static bool IsChecked(const Known& known);  // True if MLXCOMM_CHECK is set there.
   bool AnyIsChecked() const;
   bool AllAreChecked() const;
 
@@ -78,8 +78,8 @@ class Inquest {
   Failure verdict_;
   OperationKey operation_;
   std::vector<std::uint32_t> awaited_;
-  std::vector<Known> known_;            // By rank.
-  std::vector<std::uint8_t> reported_;  // By node.
+  std::vector<Known> known_;            // Indexed by rank.
+  std::vector<std::uint8_t> reported_;  // Indexed by node.
   std::uint64_t deadline_ns_ = 0;
 };
 

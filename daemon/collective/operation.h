@@ -74,9 +74,9 @@ struct Operation {
   bool early = false;  // No local rank has called it.
   OperationKey key;
   bool has_signature = false;
-  Signature signature;              // From the first local call.
+  Signature signature;              // Taken from the first local call.
   std::uint64_t remote_digest = 0;  // From the first early frame; 0: none.
-  std::vector<LocalCall> calls;     // By local rank.
+  std::vector<LocalCall> calls;     // Indexed by local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
   std::uint64_t traffic_reported = 0;  // The last reported Execution::Traffic::changes,

@@ -26,7 +26,7 @@ namespace mlxcomm::collective {
 struct LinkCosts {
   std::uint64_t latency_ns = 30'000;
   std::uint64_t bytes_per_second = 4'000'000'000;  // Each direction; > 0.
-  // How many links a node can fill at once: 1 behind one cable or switch port, 2 in a ring of cables, N-1 if
+  // A node can fill this many links at once: 1 behind one cable or switch port, 2 in a ring of cables, N-1 if
   // each pair has its own cable.
   std::uint32_t links_per_node = 2;
 

@@ -65,10 +65,10 @@ class RollCall {
   std::uint64_t number_ = 0;
   std::uint64_t deadline_ns_ = 0;
   std::uint64_t closed_ns_ = 0;
-  std::vector<Known> known_;               // By rank.
-  std::vector<Known> last_;                // From the last closed one.
+  std::vector<Known> known_;               // Indexed by rank.
+  std::vector<Known> last_;                // Kept from the last closed one.
   std::vector<std::uint64_t> stopped_ns_;  // When first seen stopped, or kNotStopped.
-  std::vector<std::uint8_t> answered_;     // By node.
+  std::vector<std::uint8_t> answered_;     // Indexed by node.
 };
 
 }  // namespace mlxcomm::collective

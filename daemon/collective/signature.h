@@ -14,7 +14,7 @@ struct Signature {
   OperationKind kind = OperationKind::kBarrier;
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint64_t count = 0;               // As in operation_shape.h; 0 with a table of counts.
+  std::uint64_t count = 0;               // See operation_shape.h; 0 with a table of counts.
   std::uint32_t root = 0;                // 0 if the kind has none.
   PlanKind plan = PlanKind::kAutomatic;  // Forced.
   // The table of counts, if it must be the same on all ranks (all_gather_v).

@@ -25,7 +25,7 @@ constexpr std::array<std::uint64_t, 5> kFirstPausesNs = {50 * kMs, 100 * kMs, 20
                                                          750 * kMs};
 constexpr std::uint64_t kGatherNs =
     5 * kMs;  // Neighbours heard within it are repeated in one hello.
-constexpr std::uint64_t kDistanceNs = 20 * kMs;  // Between two hellos.
+constexpr std::uint64_t kDistanceNs = 20 * kMs;  // Two hellos are at least this far apart.
 constexpr std::size_t kToRepeatMax = 64;
 constexpr std::uint64_t kNonceNs = 60'000 * kMs;
 constexpr std::uint64_t kWindow = 64;

@@ -61,7 +61,7 @@ class Discovery {
   struct Interface {
     std::string name;
     wire::AddressBytes address{};  // Link-local.
-    std::uint16_t port = 0;        // Where this node listens on it.
+    std::uint16_t port = 0;        // This node listens on this port.
   };
   struct Neighbour {
     NodeId id;
@@ -75,7 +75,7 @@ class Discovery {
     std::uint64_t nonce = 0;     // That of the other interface.
     std::string dialed;          // The address; empty: not dialed.
     std::uint64_t sequence = 0;  // The highest so far.
-    std::uint64_t window = 0;    // Which of the 64 numbers up to it have arrived.
+    std::uint64_t window = 0;    // Marks which of the 64 numbers up to it have arrived.
     std::array<std::uint64_t, 4> ended_incarnations{};
     // Used when strangers have used up the ration of its address.
     platform::TokenBucket ration{kProofs};
@@ -108,7 +108,7 @@ class Discovery {
   std::uint64_t deadline_ns() const;
 
   const Counters& counters() const { return counters_; }
-  std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
+  std::vector<const Neighbour*> Neighbours() const;  // Sorted by key.
   // True: it was heard recently, on any interface.
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
@@ -122,13 +122,13 @@ class Discovery {
 
  private:
   using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
-  using Occupants = std::map<std::string, std::vector<NodeId>>;  // By local interface.
+  using Occupants = std::map<std::string, std::vector<NodeId>>;  // Keyed by local interface.
   struct Port {
     Interface facts;
     std::uint64_t nonce = 0;
     std::uint64_t nonce_before = 0;
     std::uint64_t nonce_made_ns = 0;
-    std::size_t hellos_said = 0;  // Since it came up; counts only the fast ones.
+    std::size_t hellos_said = 0;  // Counts the fast ones since it came up.
     std::uint64_t next_hello_ns = 0;
     std::uint64_t last_hello_ns = 0;
     std::vector<wire::HeardNode> to_repeat;

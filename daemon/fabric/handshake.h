@@ -1,4 +1,4 @@
-// What happens on a new connection before the first frame (wire/hello.h).
+// Prepares a new connection for its first frame (wire/hello.h).
 //
 //   Prove.. / Check.. ─▶ ..Verdict ─▶ Secure ─▶ ..Introduction, through the stream
 //

@@ -467,7 +467,7 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const rail::RailPath& path, 
   return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
 }
 
-// For a node that has a place and did not lose its rail over this path.
+// Applies to a node that has a place, unless it replaces its rail over this path.
 bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
                                   const Origin& from) const {
   if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;

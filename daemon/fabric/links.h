@@ -181,7 +181,7 @@ class Links final : private RouterPort {
   std::size_t far_nodes() const;
   std::uint64_t nodes_refused() const { return nodes_refused_; }
   std::uint64_t node_refused_ns() const { return node_refused_ns_; }
-  // For a connection that the verdict refused.
+  // Called for a connection that the verdict refused.
   void CountRefused() {
     ++nodes_refused_;
     node_refused_ns_ = now_ns_;
@@ -205,8 +205,8 @@ class Links final : private RouterPort {
     std::string address;  // Of the first direct rail, like `interface`.
     std::string interface;
     std::uint64_t rails_added = 0;
-    Sessions observed;             // As reported to the router.
-    std::uint64_t rails_gone = 0;  // As reported to the port.
+    Sessions observed;             // Last reported to the router.
+    std::uint64_t rails_gone = 0;  // Last reported to the port.
     std::uint64_t idle_since_ns = kNever;
   };
   struct PendingJoin {
@@ -267,7 +267,7 @@ class Links final : private RouterPort {
   Router router_;            // Destroyed after the links, whose rails may be its circuits.
   link::EarlyBudget early_;  // Destroyed after the links, which return their share.
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
-  std::vector<Peer*> in_order_;  // In order of creation.
+  std::vector<Peer*> in_order_;  // Sorted by time of creation.
   std::vector<PendingJoin> joins_;
   std::uint64_t nodes_refused_ = 0;
   std::uint64_t node_refused_ns_ = 0;
@@ -277,8 +277,8 @@ class Links final : private RouterPort {
   std::uint64_t early_ns_ = 0;  // A tick may come this much earlier if the loop is awake anyway.
   std::uint64_t ticked_ns_ = 0;
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
-  bool forwards_ = false;           // As reported.
-  bool freed_ = false;              // Since the last tick.
+  bool forwards_ = false;           // Last reported.
+  bool freed_ = false;              // True if memory was freed since the last tick.
 };
 
 }  // namespace mlxcomm::fabric

@@ -21,13 +21,13 @@ namespace mlxcomm::fabric {
 
 struct ConnectionOrigin {
   std::string address;                              // The peer's, without the port.
-  link::NodeClaim claim = link::NodeClaim::kComes;  // Of the address that was dialed.
+  link::NodeClaim claim = link::NodeClaim::kComes;  // Given by the address that was dialed.
 };
 
 struct PlaceHolder {
   link::NodeClaim claim = link::NodeClaim::kComes;
-  std::string address;    // Without the port.
-  std::string interface;  // On this machine.
+  std::string address;    // Lacks the port.
+  std::string interface;  // Belongs to this machine.
 };
 
 struct PlaceAnswer {
@@ -36,7 +36,7 @@ struct PlaceAnswer {
   std::size_t who = 0;  // kYields: index into the holders.
 };
 
-// How many nodes one address may hold once all places are taken.
+// Returns how many nodes one address may hold once all places are taken.
 inline constexpr std::size_t NodesOfAddressMax(std::size_t nodes_max) {
   return nodes_max / 4 < 8 ? 8 : nodes_max / 4;
 }

@@ -73,7 +73,7 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
 // Dialing tries again after this long, then after twice as long. (A lost SYN is repeated after a second.)
 constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
-// How long Stop() waits for the rails to take what is queued.
+// Stop() waits this long for the rails to take what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
 constexpr char kTooManyStrangers[] = "too many connections have not proved the key";

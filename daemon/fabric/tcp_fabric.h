@@ -62,7 +62,7 @@ class TcpFabric final {
   // Addresses that come and go at run time. They need the key. Removing one ends no rail.
   // AddListener takes "[fe80::1%en2]:7470" (port 0: any) and returns the port.
   absl::StatusOr<std::uint16_t> AddListener(const std::string& address);
-  void RemoveListener(const std::string& address);  // As passed to AddListener.
+  void RemoveListener(const std::string& address);  // Takes what AddListener took.
   absl::Status AddPeer(const std::string& address);
   void RemovePeer(const std::string& address);
 
@@ -100,10 +100,10 @@ class TcpFabric final {
     enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
     Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
-    std::uint64_t incarnation = 0;  // Of the daemon that it was connected to last.
+    std::uint64_t incarnation = 0;  // Identifies the daemon that it was connected to last.
     std::string detail;             // Why it is not connected.
     LinkReason reason = LinkReason::kNone;
-    bool added = false;    // By AddPeer.
+    bool added = false;    // Made by AddPeer.
     bool removed = false;  // Its loop ends and deletes the dialer.
   };
   struct Listener {

@@ -94,12 +94,12 @@ class Intake final : private HelloListener {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
   static constexpr std::uint32_t kToolsKept = 16;        // More, for users who see all jobs.
-  static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
+  static constexpr std::uint32_t kToolsPerUserMax = 16;  // Limits users without sees_all.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
   static constexpr std::size_t kSubmissionsOfUserPerTurn = 256;
   // Calls of a user that fail at submission. Each of 32 ranks may make a thousand calls in a failed group.
   static constexpr platform::Rate kFailedCalls = {.burst = 32'768, .per_second = 8'000};
-  // How long a session pauses when its user exceeds kFailedCalls, or when it rings without submissions.
+  // A session pauses this long when its user exceeds kFailedCalls, or when it rings without submissions.
   static constexpr std::uint64_t kPauseNs = 10'000'000;
   // Doorbells are emptied before the loop sleeps, and at the latest after this many turns, because a closed
   // doorbell shows that its process has exited.
@@ -216,7 +216,7 @@ class Intake final : private HelloListener {
   std::uint32_t turns_undrained_ = 0;
   std::uint64_t turn_ = 0;
   mutable std::mutex known_mutex_;
-  absl::flat_hash_map<std::string, Known> known_;  // By token.
+  absl::flat_hash_map<std::string, Known> known_;  // Keyed by token.
   std::atomic<std::uint64_t> clients_{0};
   std::uint32_t tools_ = 0;
   UserLimits limits_;

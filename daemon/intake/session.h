@@ -85,7 +85,7 @@ class Session {
     counted_arena_bytes_ = arena_bytes;
   }
   UserUse* use() const { return use_; }
-  std::uint64_t counted_arena_bytes() const { return counted_arena_bytes_; }  // Before rounding.
+  std::uint64_t counted_arena_bytes() const { return counted_arena_bytes_; }  // It is not rounded.
   const Token& token() const { return token_; }
   bool is_client() const { return peer_.role == queue::ProcessRole::kClient; }
   const std::shared_ptr<const platform::SharedSegment>& arena_segment() const { return arena_; }
@@ -156,8 +156,8 @@ class Session {
   std::uint64_t counted_arena_bytes_ = 0;
   std::uint32_t in_flight_ = 0;
   std::uint32_t rings_for_nothing_ = 0;
-  std::uint32_t failures_ = 0;           // Since TakeFailures().
-  std::uint32_t submissions_taken_ = 0;  // Since TakeFailures().
+  std::uint32_t failures_ = 0;           // Counted since TakeFailures().
+  std::uint32_t submissions_taken_ = 0;  // Counted since TakeFailures().
   bool listens_ = false;                 // Since ListenForRings(), until TakeRings().
   bool paused_ = false;
   bool ended_ = false;

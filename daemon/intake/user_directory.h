@@ -33,7 +33,7 @@ namespace mlxcomm::intake {
 enum class UserNaming : std::uint8_t { kByName, kByUid, kShared };
 
 struct User {
-  std::string name;       // For its jobs (proto/types/job_id.h); empty if users share jobs.
+  std::string name;       // Names its jobs (proto/types/job_id.h); empty if users share jobs.
   bool sees_all = false;  // Root, the daemon's own user, the operators.
 };
 

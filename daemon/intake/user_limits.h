@@ -23,7 +23,7 @@ namespace mlxcomm::intake {
 struct Amounts {
   std::uint64_t clients = 0;
   std::uint64_t arena_bytes = 0;  // Address space.
-  std::uint64_t operations = 0;   // In flight.
+  std::uint64_t operations = 0;   // Counts those in flight.
 };
 
 struct UserUse {

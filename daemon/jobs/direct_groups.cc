@@ -228,7 +228,7 @@ void DirectGroups::HarvestNow(Page& page) {
   page.side.TakeRecords([&](std::uint32_t rank, const meeting::MetRecord& record) {
     TakeRecord(page, rank, record);
   });
-  // At the same moment any new operation would exceed the bound; it is counted the next time.
+  // Any new operation would exceed the bound while no time has passed; the next harvest counts it.
   if (elapsed_ns > 0) CountTallies(page, elapsed_ns);
 }
 
@@ -245,7 +245,7 @@ void DirectGroups::TakeRecord(Page& page, std::uint32_t rank, const meeting::Met
   const std::size_t at = (record.number_plus_one - 1) % meeting::kRecords;
   Page::Partly& partly = page.partly[at];
   if (partly.number_plus_one != record.number_plus_one) {
-    Report(page, partly);  // Without the ranks that are missing.
+    Report(page, partly);  // Leaves out the ranks that are missing.
     partly.number_plus_one = record.number_plus_one;
   }
   // A hostile rank may repeat a number.

@@ -72,7 +72,7 @@ class DirectGroups {
   struct Page {
     std::uint64_t group = 0;
     std::string user;
-    std::vector<SessionId> sessions;  // By rank.
+    std::vector<SessionId> sessions;  // Indexed by rank.
     meeting::PageView view;
     meeting::SupervisorSide<> side;
     bool for_good = false;  // Stays closed.
@@ -82,7 +82,7 @@ class DirectGroups {
     std::uint64_t closed_ns = 0;
     std::uint64_t harvested_ns = 0;
     bool is_harvested = true;                              // No more operations can end on it.
-    std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
+    std::vector<record::OperationCounts::Counts> counted;  // Indexed by kind and type.
     // Operations that not all ranks have recorded yet: by number % kRecords, with room for each rank.
     struct Partly {
       std::uint64_t number_plus_one = 0;

@@ -65,7 +65,7 @@ class FormingWorlds {
     // Removes the node. True: it was in the list.
     bool Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const;
   };
-  using Worlds = std::map<std::uint64_t, World>;  // By group.
+  using Worlds = std::map<std::uint64_t, World>;  // Keyed by group.
 
   void SendStep(const NodeId& node, std::uint64_t group, bool ready);
   // Takes the next step once all routes exist, or all nodes have joined.

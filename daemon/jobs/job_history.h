@@ -42,10 +42,10 @@ class JobHistory {
  private:
   struct Ended {
     std::uint64_t ended_ns = 0;
-    v1::EndedJob job;  // Without ended_ms_ago.
+    v1::EndedJob job;  // Lacks ended_ms_ago.
   };
 
-  std::map<std::uint64_t, v1::EndedJob> jobs_;      // By group.
+  std::map<std::uint64_t, v1::EndedJob> jobs_;      // Keyed by group.
   std::map<std::string, std::deque<Ended>> ended_;  // By user, newest last.
 };
 

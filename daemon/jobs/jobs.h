@@ -80,7 +80,7 @@ class Jobs final : private ShrinkGroups {
   // False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const link::NodeIdentity& node);
-  // In a group with local ranks.
+  // Returns whether the node has ranks in a group with local ranks.
   bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
   // Called before the collective core is informed, and after.
   void BeforeNodeLost(const NodeId& node) {
@@ -128,7 +128,7 @@ class Jobs final : private ShrinkGroups {
     std::unique_ptr<AttachAnswer> attaching;
     std::uint64_t attach_call = 0;  // The call that this answers.
     std::string program;
-    std::map<std::uint64_t, Shrinking> shrinking;  // By failed group.
+    std::map<std::uint64_t, Shrinking> shrinking;  // Keyed by failed group.
   };
   // The Attach calls that wait for a world that exists here, and their answer.
   struct Forming {
@@ -189,7 +189,7 @@ class Jobs final : private ShrinkGroups {
   jobs::Shrink shrink_;
   std::map<SessionId, Session> sessions_;
   std::vector<SessionId> ended_sessions_;     // Memory still to be released.
-  std::map<std::uint64_t, Forming> forming_;  // By group.
+  std::map<std::uint64_t, Forming> forming_;  // Keyed by group.
   bool draining_ = false;
   std::uint64_t drains_until_ns_ = 0;
 };

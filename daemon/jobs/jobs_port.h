@@ -1,5 +1,5 @@
-// What jobs need from their process: memory that local processes share, and the event log. NodePort extends
-// it, so the loop and the simulator implement it.
+// Gives jobs what they need from their process: memory that local processes share, and the event log.
+// NodePort extends it, so the loop and the simulator implement it.
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; may not call back.
 #pragma once
@@ -38,7 +38,7 @@ class JobsPort {
   virtual void OnGroups(std::size_t groups) = 0;
   // Writes the node's links, whose measurements become a job's costs.
   virtual void DescribeLinks(v1::NodeStatus& status) const = 0;
-  // For people; without a time.
+  // Writes to the event log, for people; the event has no time.
   virtual void OnEvent(record::LoggedEvent event) = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Which process on this node holds which rank of which group.
+// Tracks which process on this node holds which rank of which group.
 //
 // The first local rank that asks for a group makes it, and gives the other local ranks a place in it. So a
 // process that ends before it asks fails the group as well. README.md, Membership, has the states of a place.
@@ -34,7 +34,7 @@ struct GroupOrigin {
   std::vector<std::uint32_t> parent_ranks = {};  // Each rank's rank in the parent.
   // The world group, or a group that it has shrunk to.
   bool is_main = true;
-  std::uint32_t shrinks = 0;        // Between the world group and this one.
+  std::uint32_t shrinks = 0;        // Counted from the world group to this one.
   std::uint32_t size_at_start = 0;  // The job's size.
 };
 
@@ -123,7 +123,7 @@ class Membership {
     std::uint32_t rank = 0;
     bool joined = false;
   };
-  using Places = std::map<std::uint64_t, Place>;  // By group.
+  using Places = std::map<std::uint64_t, Place>;  // Keyed by group.
   struct Entry {
     GroupOrigin origin;
     std::vector<SessionId> holders;  // By local rank; 0: gone or left.
@@ -152,7 +152,7 @@ class Membership {
   const std::size_t groups_per_user_max_;
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;
-  std::map<std::string, std::size_t> groups_of_;  // By user.
+  std::map<std::string, std::size_t> groups_of_;  // Keyed by user.
   std::vector<std::uint64_t> left_;               // Groups without a held place.
 };
 

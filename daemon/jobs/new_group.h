@@ -1,6 +1,6 @@
-// What all nodes must agree on in a new group: the id of a split, which each node computes, and the costs of
-// links, so that all choose the same plans. Each daemon measures its own costs and sends them with each rank
-// that it announces; the world gets the worst.
+// Settles what all nodes must agree on in a new group: the id of a split, which each node computes, and the
+// costs of links, so that all choose the same plans. Each daemon measures its own costs and sends them with
+// each rank that it announces; the world gets the worst.
 //
 // Costs are coarse, so that two runs of a job on the same cables get the same plans: a latency is the
 // shortest seen, rounded up to a power of four. The configuration can fix them.

@@ -13,7 +13,7 @@ struct JobsOptions {
   // once the call has lasted stalled_timeout_ns (collective/roll_call.h).
   std::uint64_t operation_timeout_ns = 0;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
-  // How long a new job waits for a route to each of its nodes.
+  // A new job waits this long for a route to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
   std::size_t groups_per_user_max = Membership::kGroupsMax;
   // Given to the cost model instead of measurements; 0: measured.

@@ -1,5 +1,5 @@
-// What the state machines of this folder ask for. An event is a call, which appends requests to the outbox;
-// Jobs carries them out in order once the call has returned.
+// Collects what the state machines of this folder ask for. An event is a call, which appends requests to the
+// outbox; Jobs carries them out in order once the call has returned.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct SendToAll {
 struct WorldFormed {
   JobId job;
   std::uint64_t group = 0;
-  std::vector<FormedMember> members;  // By rank.
+  std::vector<FormedMember> members;  // Indexed by rank.
   v1::LinkCosts costs;
 };
 struct AttachRefused {

@@ -89,7 +89,7 @@ class Rendezvous {
   std::string DescribeOtherHalf(const JobId& id) const;
   std::string DescribeOtherHalf(std::uint64_t session) const;
   std::string NodeName(const NodeId& node) const;
-  std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
+  std::size_t left_count() const { return left_count_; }  // Never exceeds kLeftMax.
   // Unique among all daemons.
   std::uint64_t NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
 
@@ -117,7 +117,7 @@ class Rendezvous {
   static std::uint64_t NumbersOf(std::uint64_t incarnation) {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
-  static NodeId NodeOf(const v1::WorldMember& member);  // For worlds that pass IsFine.
+  static NodeId NodeOf(const v1::WorldMember& member);  // Called only for worlds that pass IsFine.
   // Returns whether that daemon may have made the attempt; 0 is unknown.
   static bool MayBeOf(std::uint64_t attempt, const Known& node) {
     return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);

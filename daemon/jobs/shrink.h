@@ -94,12 +94,12 @@ class Shrink {
     std::uint64_t timeout_ns = 0;
     std::uint64_t since_ns = 0;
   };
-  using Askers = std::map<std::uint32_t, Asker>;  // By rank in the failed group.
+  using Askers = std::map<std::uint32_t, Asker>;  // Keyed by rank in the failed group.
   // A failed group that may shrink.
   struct Round {
     GroupView view;
     Askers askers;            // Local.
-    std::vector<Word> words;  // By rank.
+    std::vector<Word> words;  // Indexed by rank.
     std::string reported;     // The last state sent from here, serialized.
   };
   // A new group that is not known to exist everywhere yet.
@@ -152,9 +152,9 @@ class Shrink {
   NodeId self_;
   ShrinkGroups& groups_;
   Outbox& outbox_;
-  std::map<std::uint64_t, Round> rounds_;     // By failed group.
-  std::map<std::uint64_t, Forming> forming_;  // By new group.
-  std::map<std::uint64_t, Ready> ready_;      // By new group.
+  std::map<std::uint64_t, Round> rounds_;     // Keyed by failed group.
+  std::map<std::uint64_t, Forming> forming_;  // Keyed by new group.
+  std::map<std::uint64_t, Ready> ready_;      // Keyed by new group.
 };
 
 }  // namespace mlxcomm::jobs

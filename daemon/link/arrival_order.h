@@ -108,7 +108,7 @@ class ArrivalOrder {
   std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // These frames, by number % kWindow.
   std::uint64_t kept_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;  // All slots, and messages without one.
-  std::vector<Kept> kept_;        // By number % kWindow; empty until needed.
+  std::vector<Kept> kept_;        // Indexed by number % kWindow; empty until needed.
   Kept* due_ = nullptr;           // Returned last.
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;

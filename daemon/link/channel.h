@@ -102,7 +102,7 @@ class Channel {
     std::uint8_t rail = 0;
     std::uint16_t readers = 0;  // Copies that rails have not written yet.
     bool acknowledged = false;
-    bool cancelled = false;  // To be replaced once no rail reads it.
+    bool cancelled = false;  // It is replaced once no rail reads it.
     bool released = false;
     bool wanted = false;  // The peer asked for it again.
   };
@@ -129,7 +129,7 @@ class Channel {
   std::byte* TakeSlot(Outgoing& frame);
 
   Limits limits_;
-  rail::GrowingRing<Outgoing> frames_;     // In sequence order.
+  rail::GrowingRing<Outgoing> frames_;     // Kept in sequence order.
   rail::GrowingRing<std::uint64_t> lost_;  // Numbers to send again.
   std::array<RailFlight, kRailsMax> flights_;
   RailSet open_;
@@ -137,12 +137,12 @@ class Channel {
   std::uint64_t next_new_ = 1;      // The first that was never sent.
   std::uint64_t acknowledged_ = 0;  // All up to here.
   std::uint64_t copied_bytes_ = 0;
-  std::size_t carried_frames_ = 0;  // For third nodes.
+  std::size_t carried_frames_ = 0;  // Counts those for third nodes.
   std::uint64_t carried_bytes_ = 0;
   std::uint64_t early_bytes_ = 0;  // Copied, sent and not acknowledged.
   std::uint64_t resent_ = 0;
   std::uint64_t now_ns_ = 0;
-  std::uint64_t waits_until_ns_ = kNever;  // For the best rail.
+  std::uint64_t waits_until_ns_ = kNever;  // Frames wait until then for the best rail.
   std::uint64_t probe_ns_ = kNever;        // The next probe of an unreliable rail.
   std::vector<std::uint64_t> released_;
   std::array<Slots, kSlotBytes.size()> slots_;

@@ -1,4 +1,4 @@
-// What the node, the links and the transports share: identities, events (FabricListener), and options.
+// Declares what node, links and transports share: identities, events (FabricListener), and options.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class FabricListener {
   virtual void OnNotice(const FabricNotice&) {}
   // Another machine, at `address`, claims the same node id.
   virtual void OnSameId(const NodeId& /*node*/, const std::string& /*address*/) {}
-  // Whether other nodes' operations go through this node now, beyond merely open circuits.
+  // Reports whether other nodes' operations go through this node now, beyond merely open circuits.
   virtual void OnForwarding(bool /*forwards*/) {}
 
   // A new channel session starts.
@@ -79,8 +79,8 @@ class FabricListener {
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
 };
 
-// Whether a rail is encrypted, by its interface. Either end can demand it (wire/hello.h), so one machine's
-// mistake cannot weaken the other's choice.
+// Decides whether a rail is encrypted, by its interface. Either end can demand it (wire/hello.h), so one
+// machine's mistake cannot weaken the other's choice.
 //
 //   kPlain  this side does not ask    kTls  this side asks
 //   kAuto   asks unless the interface is a direct cable (platform/interfaces.h)
@@ -111,7 +111,7 @@ struct FabricOptions {
   std::uint32_t nodes_max = 64;      // Concurrent neighbours.
   // TCP can resend a lost segment four times within this.
   std::uint64_t greeting_timeout_ns = 4'000'000'000;
-  // How long a connection may stay that was proved with a key that has been withdrawn.
+  // A connection may stay this long that was proved with a key that has been withdrawn.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;

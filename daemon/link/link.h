@@ -69,7 +69,7 @@ class Link {
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }
   const NodeIdentity& peer() const { return peer_; }
-  // Whether a rail carries: a large frame has passed on it.
+  // Returns whether a rail carries: a large frame has passed on it.
   bool has_rail() const { return carrying_ > 0; }
   bool is_neighbour() const;
   std::size_t direct_rails() const { return direct_.size(); }
@@ -87,7 +87,7 @@ class Link {
     for (const std::size_t at : present_) visitor(std::as_const(*rails_[at].rail));
   }
 
-  struct Standing {  // What our introduction says.
+  struct Standing {  // Holds what our introduction says.
     std::uint64_t session = 0;
     std::uint64_t known_peer_session = 0;
     std::uint64_t next_expected = 0;  // An acknowledgement, not part of the agreement.
@@ -96,16 +96,16 @@ class Link {
     }
   };
   Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
-  // What our introduction says after theirs. A peer that names our session, though it was never agreed on, is
-  // known by the session that it announces.
+  // Returns what our introduction says after theirs. A peer that names our session, though it was never
+  // agreed on, is known by the session that it announces.
   Standing AnswerTo(const wire::Introduction& theirs) const;
-  // Whether the channel continues with a peer that introduces itself like this.
+  // Returns whether the channel continues with a peer that introduces itself like this.
   bool ContinuesWith(const wire::Introduction& theirs) const {
     return reachable() && theirs.session == peer_session_ &&
            (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
   }
-  // Whether that daemon may take the link. ABORTED: it must retry, because another daemon of this node may
-  // live; with LinkReason::kSameId, one does.
+  // Returns OK if that daemon may take the link. ABORTED: it must retry, because another daemon of this node
+  // may live; with LinkReason::kSameId, one does.
   absl::Status MayTake(std::uint64_t incarnation, const std::string& from, std::uint64_t now_ns);
   // Stops the rail, if there is one, and handles everything that it has delivered.
   void RemoveRail(const rail::RailPath& path, const rail::RailEnd& end, std::uint64_t now_ns);
@@ -145,7 +145,7 @@ class Link {
   void FlushAcknowledgement();
   // Sends an acknowledgement only if the peer waits for it; otherwise the next frame or tick carries it.
   void AcknowledgeBeforeSleep();
-  // Whether the next Poll has work that no rail will wake the loop for.
+  // Returns whether the next Poll has work that no rail will wake the loop for.
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
@@ -186,7 +186,7 @@ class Link {
     bool on_several = false;  // More than one rail has it.
   };
   static constexpr std::uint32_t kHeartbeatsMin = 8;  // Heartbeats until a rail is no longer new.
-  // In a row; both sides have to know the round trip.
+  // Bounds the heartbeats skipped in a row; both sides have to know the round trip.
   static constexpr std::uint32_t kSkippedMax = 3;
   // Circuits may be silent longer: their heartbeats queue on each hop, and dead nodes' neighbours end them.
   static constexpr std::uint64_t kCircuitSilence = 8;
@@ -314,14 +314,14 @@ class Link {
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  rail::GrowingRing<Withdrawal> withdrawals_;     // In the order of answers.
+  rail::GrowingRing<Withdrawal> withdrawals_;     // Kept in the order of answers.
   std::uint64_t first_withdrawal_ = 0;            // The number of the first.
   std::vector<OperationKey> withdrawn_;           // Reported by the next Poll.
   std::vector<OperationKey> reported_withdrawn_;  // Kept for its memory.
   AskedFrames asked_;
   Unacknowledged unacknowledged_;
   bool acknowledge_now_ = false;
-  std::uint64_t now_ns_ = 0;  // From the last call with a time.
+  std::uint64_t now_ns_ = 0;  // Set by the last call with a time.
   std::uint64_t grace_end_ns_ = 0;
   // This daemon's first pause in this grace; 0: none.
   std::uint64_t grace_paused_ns_ = 0;

@@ -1,4 +1,4 @@
-// How a link waits: for a rail to carry, and in a grace period for one to return.
+// Lets a link wait: for a rail to carry, and in a grace period for one to return.
 #include <algorithm>
 
 #include <spdlog/spdlog.h>

@@ -1,4 +1,4 @@
-// How rails come and go, and how that changes the link's state and sessions.
+// Handles rails that come and go, and how that changes the link's state and sessions.
 #include <algorithm>
 #include <string>
 

@@ -29,7 +29,7 @@ class RailFlight {
   struct Entry {
     std::uint64_t sequence = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t ahead_bytes = 0;  // Under way when it was sent.
+    std::uint64_t ahead_bytes = 0;  // Bytes that were under way when it was sent.
     std::uint64_t sent_ns = 0;
     bool timed = false;
     bool done = false;
@@ -113,7 +113,7 @@ class RailFlight {
   std::uint64_t idle_since_ns_ = 0;  // 0: busy, or never used.
   rail::HeldBytes held_;
   bool knows_held_ = false;
-  std::uint32_t probes_ = 0;      // Since the last acknowledgement.
+  std::uint32_t probes_ = 0;      // Counted since the last acknowledgement.
   std::uint64_t probed_end_ = 0;  // Lower ordinals were sent before the last probe.
   RailMeter meter_;
 };

@@ -10,7 +10,7 @@ class RailMeter {
  public:
   struct Delivery {
     std::uint64_t bytes = 0;
-    std::uint64_t ahead_bytes = 0;  // Under way when it was sent.
+    std::uint64_t ahead_bytes = 0;  // Bytes that were under way when it was sent.
     std::uint64_t left_bytes = 0;   // Still under way.
     std::uint64_t sent_ns = 0;
   };
@@ -79,7 +79,7 @@ class RailMeter {
   std::uint64_t latency_before_ = kUnknown;
   std::uint64_t latency_with_bytes_ = 0;  // The bytes of that frame and of those ahead of it.
   std::uint64_t latency_epoch_ns_ = 0;
-  std::uint64_t latency_bound_ = kUnknown;  // From heartbeats.
+  std::uint64_t latency_bound_ = kUnknown;  // Derived from heartbeats.
   std::uint64_t round_trip_ns_ = 0;
 };
 

@@ -58,7 +58,7 @@ class HelloSockets final {
 
  private:
   static constexpr std::uint32_t kReadAtOnce = 64;
-  static constexpr std::uint64_t kRestNs = 500'000;  // For each resting interface.
+  static constexpr std::uint64_t kRestNs = 500'000;  // Counted once for each resting interface.
   static constexpr std::uint64_t kSeldomNs = 5'000'000;
   static constexpr std::uint64_t kRetryNs = 250'000'000;
   // Also catches changes that the system did not report.
@@ -72,7 +72,7 @@ class HelloSockets final {
     asio::posix::stream_descriptor watch;
     std::uint64_t number = 0;  // Distinguishes ports that were opened for one name.
     platform::MulticastSocket::Place place;
-    std::string listening;  // As passed to the fabric.
+    std::string listening;  // The fabric was given this address.
     std::uint64_t read_ns = 0;
     std::uint64_t rests_until_ns = 0;  // 0: not resting.
     discovery::InterfaceFault fault;   // Why sending failed.

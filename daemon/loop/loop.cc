@@ -334,7 +334,7 @@ bool Loop::Drain(std::uint64_t timeout_ns) {
 
 void Loop::AnswerOpenCalls() {
   const Failure stopping{FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"};
-  node_->RefuseNew(stopping, 0);  // Before the calls that are still queued.
+  node_->RefuseNew(stopping, 0);  // Comes before the calls that are still queued.
   io_.restart();
   io_.poll();
   node_->AnswerOpenCalls(stopping);

@@ -220,11 +220,11 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t useless_since_ns_ = collective::kNever;
   std::map<intake::SessionId, Client> clients_;
   std::set<intake::SessionId> launchers_;
-  std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group.
+  std::map<std::uint64_t, platform::SharedSegment> pages_;  // Keyed by group.
   std::thread examining_;                                   // Examines the machine for doctor.
   MemoryRelease memory_release_;
   std::uint64_t release_due_ns_ = collective::kNever;  // Unless a group is formed before.
-  std::mutex groups_mutex_;                            // For Drain; never held while payload moves.
+  std::mutex groups_mutex_;  // Used by Drain; never held while payload moves.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;
   // Hand-over to another program.

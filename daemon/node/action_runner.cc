@@ -14,7 +14,7 @@
 namespace mlxcomm::node {
 namespace {
 
-// What another node says goes to the log and to processes; much more than they show is of no use.
+// Another node's text goes to the log and to processes; much more than they show would be of no use.
 constexpr std::size_t kReportTextBytesMax = 2000;
 
 // A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks, and

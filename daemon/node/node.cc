@@ -11,7 +11,7 @@
 namespace mlxcomm::node {
 namespace {
 
-// Of a node that looks for neighbours.
+// Requires a node that looks for neighbours.
 discovery::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
   const link::FabricOptions& fabric = options.fabric;
   return {fabric.self.id, fabric.self.name,    fabric.self.incarnation,

@@ -41,10 +41,10 @@
 
 namespace mlxcomm::node {
 
-// What metrics show of a node: its own part of a status, and figures that a status does not have.
+// Holds what metrics show of a node: its own part of a status, and figures that a status does not have.
 struct NodeMetrics {
   v1::NodeStatus node;
-  std::map<std::string, std::uint64_t> jobs;  // By state.
+  std::map<std::string, std::uint64_t> jobs;  // Counted by state.
   // Those that ended within the last ten minutes, by code: "RANK_LOST"; "OK" if they did not fail.
   std::map<std::string, std::uint64_t> ended_jobs;
   std::uint64_t violations = 0;
@@ -171,7 +171,7 @@ class Node final : private link::FabricListener, private Peers {
   }
   // It is asked at each turn, and finding it takes a look at every interface.
   void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
-  // What does not come in a turn may come after a long sleep, and is given a deadline.
+  // Called first by events outside a turn: they may follow a long sleep, and set deadlines.
   void ReadClock();
   // An operation that a rank had called on a page, so long ago.
   void OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,

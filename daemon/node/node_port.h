@@ -1,5 +1,5 @@
-// What a node needs of its process: threads that compute, shared memory, sockets, a log of events. The loop
-// implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
+// Gives a node what it needs of its process: threads that compute, shared memory, sockets, a log of events.
+// The loop implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
 // may not call back.

@@ -20,7 +20,7 @@ struct NodeOptions : jobs::JobsOptions {
   std::string key_file;
   std::uint64_t stalled_timeout_ns = 300'000'000'000;
   collective::CreditOptions credit;
-  // Whether a local process is stopped (SIGSTOP, a debugger).
+  // Returns whether a local process is stopped (SIGSTOP, a debugger).
   collective::IsStoppedCheck is_stopped = [](std::uint64_t) { return false; };
 };
 

@@ -71,7 +71,7 @@ std::string DescribeMissing(const v1::JobStatus& job) {
   return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
 }
 
-// Besides what the port has said of the interfaces.
+// Adds to what the port has said of the interfaces.
 void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
   for (v1::DiscoveryInterface& reported : *status.mutable_interfaces()) {

@@ -40,7 +40,7 @@ struct JobGroups {
 std::map<JobId, JobGroups> GroupsByJob(const OwnState& own);
 const char* StateOf(const collective::Group& group);
 
-// Whose jobs are described. Of the others' only the names are written, which are counted.
+// Says whose jobs are described. Other jobs are only named, so that they can be counted.
 struct StatusViewers {
   bool all = false;
   std::set<std::string> users = {};
@@ -59,7 +59,7 @@ class JobsWriter {
  private:
   struct Listed {
     std::uint64_t group = 0;
-    int job = 0;  // In the reply.
+    int job = 0;  // Indexes the reply's jobs.
     bool is_main = false;
   };
   std::vector<Listed> groups_;

@@ -84,7 +84,7 @@ bool PeerProbes::OnAnswer(const NodeId& node, const v1::ProbeAnswer& answer, Clo
   const std::string name = reported.name();
   const std::string version = reported.version();
   reported = answer.checkup();
-  reported.set_name(name);  // As it has proved it.
+  reported.set_name(name);  // The node has proved this name.
   reported.set_version(version);
   reported.set_answered(true);
   // It read its clock somewhere on the way there and back.

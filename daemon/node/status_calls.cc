@@ -10,7 +10,7 @@
 namespace mlxcomm::node {
 namespace {
 
-// What another node asks for: this node's own ranks, not those that wait for a job to form.
+// Answers another node with this node's own ranks, not those that wait for a job to form.
 v1::PeerMessage AnswerOf(const v1::StatusReply& part) {
   v1::PeerMessage message;
   v1::StatusAnswer& answer = *message.mutable_status_answer();

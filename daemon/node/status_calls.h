@@ -32,12 +32,12 @@ struct OwnPart {
 };
 
 struct StatusCaller {
-  std::string user;  // As in JobId; empty where users share.
+  std::string user;  // Set as in JobId; empty where users share.
   bool sees_all = false;
 };
 
 struct StatusRound {
-  std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // With the user.
+  std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // Keyed by user.
   std::vector<std::pair<NodeId, std::uint64_t>> queries;
   std::unique_ptr<OwnPart> part;
   // Once the part is whole.
@@ -49,7 +49,7 @@ struct StatusRound {
 class StatusCalls {
  public:
   static constexpr std::size_t kCallsMax = 256;
-  static constexpr std::size_t kCallsKept = 64;  // For those who see all.
+  static constexpr std::size_t kCallsKept = 64;  // Reserved for those who see all.
   static constexpr std::size_t kCallsPerUser = 64;
   static constexpr std::size_t kQueriesMax = 16;
   static constexpr std::uint64_t kRoundNs = 50'000'000;
@@ -73,7 +73,7 @@ class StatusCalls {
 
  private:
   using Round = StatusRound;
-  using Rounds = std::map<std::uint64_t, Round>;  // By query.
+  using Rounds = std::map<std::uint64_t, Round>;  // Keyed by query.
 
   Failure RoomFor(const StatusCaller& caller) const;
   Round& Next(std::uint64_t now_ns);

@@ -15,10 +15,10 @@ namespace mlxcomm::node {
 namespace {
 
 using ShownNames =
-    std::map<std::string, std::string>;  // By id; of nodes that share their name with another.
+    std::map<std::string, std::string>;  // Keyed by id; holds only nodes that share names.
 
 ShownNames NamesToDistinguish(const v1::StatusReply& reply) {
-  std::map<std::string, std::set<std::string>> ids;  // By name.
+  std::map<std::string, std::set<std::string>> ids;  // Keyed by name.
   for (const v1::NodeStatus& node : reply.nodes()) {
     ids[node.name()].insert(node.id());
     for (const v1::LinkStatus& link : node.links()) {
@@ -45,7 +45,7 @@ void NameRanks(v1::JobStatus& job, const std::string& from, const std::string& t
   for (v1::GroupStatus& group : *job.mutable_groups()) NameRanks(*group.mutable_ranks(), from, to);
 }
 
-// What the answering node itself reports, with the ranks of other nodes that wait for a job to form.
+// Renames what the answering node itself reports, and the ranks of other nodes that wait for a job to form.
 void Distinguish(const ShownNames& shown, v1::StatusReply& reply) {
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::RankStatus& rank : *job.mutable_ranks()) {

@@ -19,10 +19,10 @@ namespace mlxcomm::node {
 struct StatusParts {
   // This node's: first its own part, then every other node that can be reached, by name only.
   v1::StatusReply own;
-  std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // In the order of arrival.
+  std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // Kept in the order of arrival.
 
   struct Merged {
-    v1::StatusReply status;  // With the shape and the ring.
+    v1::StatusReply status;  // Includes the shape and the ring.
     v1::TopologyReply topology;
   };
   // Merges at the first call. Thread: any, but one at a time.

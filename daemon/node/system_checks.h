@@ -1,5 +1,5 @@
-// What doctor asks of every node: the interfaces, limits and clock of its machine. Examining a machine takes
-// a thousand times as long as a turn, and any user may ask, so it is done on another thread
+// Answers what doctor asks of every node: the interfaces, limits and clock of its machine. Examining a
+// machine takes a thousand times as long as a turn, and any user may ask, so it is done on another thread
 // (NodePort::CheckSystem), at most once a second; callers in between wait for the next examination.
 //
 //   Doctor, Probe of another node ─fresh enough─▶ the answer

@@ -24,7 +24,7 @@ class MulticastSocket {
 
   struct Place {
     std::string interface;
-    std::uint32_t index = 0;  // Of the interface.
+    std::uint32_t index = 0;  // The interface's index.
     Address source{};         // The interface's link-local address.
     Address group{};          // ff02::/16
     std::uint16_t port = 0;

@@ -60,7 +60,7 @@ std::uint64_t OpenFiles() {
   std::uint64_t count = 0;
   while (const dirent* const entry = ::readdir(folder)) count += entry->d_name[0] != '.';
   ::closedir(folder);
-  return count > 0 ? count - 1 : 0;  // Without the descriptor of this folder.
+  return count > 0 ? count - 1 : 0;  // Leaves out the descriptor of this folder.
 }
 
 std::uint64_t AddressSpaceMax() {

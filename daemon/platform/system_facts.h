@@ -8,7 +8,7 @@ namespace mlxcomm::platform {
 
 std::string SystemName();      // "Linux 6.1.0 x86_64"; empty if unknown.
 std::uint64_t OpenFilesMax();  // This process's limit; 0 if unknown.
-std::uint64_t OpenFiles();     // Of this process; 0 if unknown.
+std::uint64_t OpenFiles();     // Counts this process's; 0 if unknown.
 // Raises the soft limit as far as allowed, at most to 65536: shells set 256 on macOS and 1024 on Linux, and
 // each client costs eight descriptors. Call before starting threads.
 void RaiseOpenFilesMax();

@@ -246,7 +246,7 @@ TrialResult TryProcessExit() {
     if (grandchild == 0) {
       ::close(held[1]);
       char byte;
-      static_cast<void>(::read(held[0], &byte, 1));  // Until released.
+      static_cast<void>(::read(held[0], &byte, 1));  // Waits until released.
       ::_exit(0);
     }
     const ssize_t wrote = ::write(reported[1], &grandchild, sizeof grandchild);

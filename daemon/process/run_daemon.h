@@ -1,4 +1,4 @@
-// What mlxcommd does with a valid configuration: checks it, or runs the daemon until a signal ends it or
+// Acts on a valid configuration of mlxcommd: checks it, or runs the daemon until a signal ends it or
 // another program takes its place. Both return the exit code.
 #pragma once
 

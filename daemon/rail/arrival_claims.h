@@ -23,7 +23,7 @@ class ArrivalClaims {
  public:
   enum class Claim : std::uint8_t {
     kOurs,
-    kTaken,  // By another rail; or it has arrived but the loop has not seen it yet.
+    kTaken,  // Another rail has it; or it has arrived but the loop has not seen it yet.
     kReceived,
     kBeyond,  // Beyond the window.
   };

@@ -1,4 +1,4 @@
-// What the frames' bytes go through: a socket, as they are or in TLS (tcp/tls_stream.h), or
+// Carries the frames' bytes: over a socket, as they are or in TLS (tcp/tls_stream.h), or in
 // the messages of another transport. Writer and reader see the same calls.
 //
 // Each call passes the socket, if any, because asio owns it during the hello.
@@ -19,14 +19,14 @@ class ByteStream {
   // Like sendmsg and recvmsg; EBADMSG: the peer did not send these bytes.
   virtual ssize_t Write(int socket, iovec* parts, int count) = 0;
   virtual ssize_t Read(int socket, iovec* parts, int count) = 0;
-  // Whether Write has taken bytes that the socket has not. Flush passes them on and returns like Write.
+  // Returns whether Write took bytes that the socket did not. Flush passes them on and returns like Write.
   virtual bool HasUnsent() const { return false; }
   virtual ssize_t Flush(int /*socket*/) { return 0; }
-  // How many of all bytes written so far the stream no longer reads from the caller's memory.
+  // Returns how many of all bytes written so far the stream no longer reads from the caller's memory.
   virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
-  // Whether a short read has taken everything that had arrived.
+  // Returns whether a short read has taken everything that had arrived.
   virtual bool DrainsOnShortRead() const { return false; }
-  // Whether there may be bytes that poll() on the socket does not show.
+  // Returns whether there may be bytes that poll() on the socket does not show.
   virtual bool HasUnread() const { return false; }
   // Returns true once, when everything before a loss has been read; the next byte begins a header.
   virtual bool TakeGap() { return false; }

@@ -52,14 +52,14 @@ class FrameReader {
 
   // Reads at most `turns` times. `write_error`: why writing has failed, or 0. Returns whether anything moved.
   bool Read(int write_error, int turns = kTurns);
-  // Whether there is room to read. A frame that has begun has its room.
+  // Returns whether there is room to read. A frame that has begun has its room.
   bool MayRead() const {
     return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
   }
   bool HasRoom() const;
   bool has_read_ahead() const { return read_first_ < read_end_; }
   bool may_take_read_ahead() const { return !stalled_ && has_read_ahead(); }
-  // Whether there may be bytes that poll() does not show, and whether they may be read.
+  // Return whether there may be bytes that poll() does not show, and whether they may be read.
   bool has_unseen() const { return stream_.HasUnread(); }
   bool may_read_unseen() const { return has_unseen() && MayRead(); }
   bool is_between_frames() const {
@@ -70,7 +70,7 @@ class FrameReader {
   const std::string& end_reason() const { return end_reason_; }
   // kNone if end_cause() says it all.
   LinkReason end_link_reason() const { return end_link_reason_; }
-  // Whether to tell the peer that this side no longer reads, so that it dials again.
+  // Returns whether to tell the peer that this side no longer reads, so that it dials again.
   bool should_report_end() const { return has_ended_ && reports_end_; }
 
   // The loop is done with a payload.
@@ -145,8 +145,8 @@ class FrameReader {
   wire::FrameHeader incoming_;
   std::size_t header_have_ = 0;
   std::uint64_t incoming_began_ns_ = 0;
-  std::byte* target_ = nullptr;     // Where the payload goes.
-  std::byte* copied_to_ = nullptr;  // Where repeated data goes once its sum matches.
+  std::byte* target_ = nullptr;     // The payload goes here.
+  std::byte* copied_to_ = nullptr;  // Repeated data goes here once its sum matches.
   std::size_t payload_have_ = 0;
   std::uint64_t peers_mark_ = 0;    // In its heartbeats; 0: unknown.
   std::uint64_t frames_ = 0;        // Complete frames.

@@ -36,7 +36,7 @@ class FrameWriter {
 
   void Observe(RailObserver* observer) { observer_ = observer; }
 
-  // Whether there is room for a frame and a heartbeat.
+  // Returns whether there is room for a frame and a heartbeat.
   bool HasRoom() const { return outgoing_count_ + 1 < kFramesMax; }
   // Needs room.
   void Queue(const OutgoingFrame& frame);
@@ -44,7 +44,7 @@ class FrameWriter {
     heartbeat_due_ = true;
     pads_heartbeat_ = pads_heartbeat_ || padded;
   }
-  // On any thread.
+  // May be called on any thread.
   void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
   bool asks_for_proof() const { return asks_for_proof_.load(std::memory_order_relaxed); }
   void Echo(const wire::FrameHeader& heartbeat);
@@ -75,7 +75,7 @@ class FrameWriter {
   static constexpr std::size_t kSummedBytes = 512 * 1024;
   static constexpr std::size_t kUnreleasedMax = 1024;
 
-  // With sums once it has begun.
+  // Its header has sums once it has begun.
   struct Waiting {
     OutgoingFrame frame;
     bool has_sums = false;
@@ -99,7 +99,7 @@ class FrameWriter {
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
   std::size_t large_frames_ = 0;
-  std::size_t front_written_ = 0;     // Of the first frame.
+  std::size_t front_written_ = 0;     // Bytes written of the first frame.
   std::uint64_t front_began_ns_ = 0;  // Only with an observer.
   std::uint32_t transmitted_ = 0;
   std::uint64_t written_frames_ = 0;

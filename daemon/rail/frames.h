@@ -34,8 +34,8 @@ struct PostedReceive {
   // loop's for circuits, small receives, and if cores are scarce.
   void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                 std::uint32_t bytes) = nullptr;
-  const std::byte* operand = nullptr;  // For `place`.
-  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed.
+  const std::byte* operand = nullptr;  // Used by `place`.
+  std::uint32_t place_arguments = 0;   // Used by `place`: data type and operator, packed.
 };
 
 }  // namespace mlxcomm::rail

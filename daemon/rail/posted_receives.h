@@ -28,8 +28,8 @@ inline constexpr std::uint64_t kLargeBytes = 64 * 1024 + 1;
 class PostedReceives {
  public:
   enum class Place : std::uint8_t {
-    kDirect,     // At `*destination`.
-    kStaged,     // In a staging buffer; Complete places it.
+    kDirect,     // Goes to `*destination`.
+    kStaged,     // Goes to a staging buffer; Complete places it.
     kDropped,    // Read, but its operation is over: Complete does nothing.
     kDuplicate,  // A copy: nothing was claimed, and Complete is not called.
     kUnknown,    // Its receive may be among the rail's commands: execute them, then ask again.
@@ -38,7 +38,7 @@ class PostedReceives {
   };
 
   bool has_large() const { return large_ > 0; }
-  // Before the first Begin; `claims` outlive this.
+  // Call this before the first Begin; `claims` outlive this.
   void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
   // Data may come for receives that an earlier rail has forgotten.
   void AssumeEarlierWithdrawals() { knows_all_withdrawn_ = false; }
@@ -156,7 +156,7 @@ class PostedReceives {
   struct Posted {
     PostedReceive receive;
     ReceiveBudget::Share share;
-    std::uint64_t placed_bytes = 0;  // By this rail.
+    std::uint64_t placed_bytes = 0;  // Placed by this rail.
   };
   void GiveBackBytes() {
     const auto found = std::exchange(places_, false) ? posted_.find(current_) : posted_.end();

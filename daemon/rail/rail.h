@@ -125,7 +125,7 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
-  // Whether a padded heartbeat was answered, so that packets of any size pass. True if a rail cannot test it.
+  // Returns whether a padded heartbeat was answered: packets of any size pass. True if a rail cannot test it.
   virtual bool has_passed_large() const { return true; }
   // When the peer last sent a heartbeat; 0: never, unknown, or this side's own heartbeat carries a request.
   virtual std::uint64_t last_asked_ns() const { return 0; }

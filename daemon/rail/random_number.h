@@ -5,7 +5,7 @@
 
 namespace mlxcomm::rail {
 
-// From the system; never 0.
+// Asks the system; never returns 0.
 std::uint64_t RandomNumber();
 
 }  // namespace mlxcomm::rail

@@ -40,7 +40,7 @@ class ArenaRegions {
 
   // A holder keeps the regions alive, but not arenas without regions.
   struct View {
-    std::vector<rail::ClientMemory> arenas;  // Without owners.
+    std::vector<rail::ClientMemory> arenas;  // Their owners are null.
     std::vector<std::shared_ptr<const Region>> regions;
   };
 

@@ -20,7 +20,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// How long to wait for a process after its socket was closed, and after it was killed.
+// The longest waits for a process after its socket was closed, and after it was killed.
 constexpr std::uint64_t kClosedNs = 1'000'000'000;
 constexpr std::uint64_t kKilledNs = 1'000'000'000;
 

@@ -111,7 +111,7 @@ class DriverThread {
     std::shared_ptr<Device> device;    // Null: not open.
     bool update_regions = false;
     ArenaRegions regions{subject.limits, *this};
-    // How many of the driver's processes have ended or were killed, and how the last one did.
+    // Counts the driver's processes that have ended or were killed; last_end says how the last one ended.
     std::uint32_t ended = 0;
     std::string last_end;
     std::uint64_t opened_ns = 0;

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kFrameBytes = 4096;
 inline constexpr std::uint32_t kFramesMax = 4095;
 inline constexpr std::uint32_t kMessageBytesMax = kFrameBytes * kFramesMax;
 static_assert(kMessageBytesMax == 16'773'120);
-// For all processes on a device; then every ibv_create_qp fails with EBUSY ([TN], [mlx 3162]).
+// All processes on a device share these; beyond them every ibv_create_qp fails with EBUSY ([TN], [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
 // For a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
 inline constexpr std::uint32_t kRegionsMax = 100;
@@ -86,7 +86,7 @@ struct Limits {
   // was to be deeper; MLX uses 32, and so does this.
   std::uint32_t messages_max = 32;
 
-  // How many messages in each direction the granted queue holds.
+  // Returns how many messages in each direction the granted queue holds.
   std::uint32_t MessagesWithin(std::uint32_t granted_frames) const {
     const std::uint32_t frames_each =
         equal_frame_bytes == 0 ? 1 : (message_bytes + equal_frame_bytes - 1) / equal_frame_bytes;
@@ -100,9 +100,9 @@ struct Limits {
   }
 };
 
-// For a kern.osproductversion ("26.2.1"); an unknown version counts as a later one. Before macOS 26.3, MLX
-// sends messages of one frame (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so longer ones are not
-// trusted.
+// Returns the limits for a kern.osproductversion ("26.2.1"); an unknown version counts as a later one.
+// Before macOS 26.3, MLX sends messages of one frame (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so
+// longer ones are not trusted.
 inline Limits AppleLimits(std::string_view macos_version) {
   const auto number = [&macos_version]() -> std::uint32_t {
     std::uint32_t value = 0;

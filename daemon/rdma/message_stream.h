@@ -92,7 +92,7 @@ class MessageStream final : public rail::ByteStream {
     std::uint32_t at = 0;  // The next byte to read in the slot.
     std::uint32_t end = 0;
     std::uint32_t first_frame = 0;  // Offset in the slot.
-    bool gap = false;               // Before it.
+    bool gap = false;               // Messages before it were lost.
   };
   struct Closed {
     std::uint32_t slot = 0;
@@ -143,12 +143,12 @@ class MessageStream final : public rail::ByteStream {
   bool frame_may_be_raw_ = false;
   bool is_unconfirmed_ = false;     // The last closed message is raw.
   std::uint64_t written_ = 0;       // Bytes in total.
-  rail::GrowingRing<Reading> raw_;  // In order.
+  rail::GrowingRing<Reading> raw_;  // Kept in order.
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> direct_bytes_{0};
-  rail::GrowingRing<Closed> closed_;  // To be posted.
-  std::uint64_t next_number_ = 1;     // Of the next message to close.
-  std::uint64_t next_posted_ = 1;     // Of the first closed message.
+  rail::GrowingRing<Closed> closed_;  // Still to be posted.
+  std::uint64_t next_number_ = 1;     // The number of the next message to close.
+  std::uint64_t next_posted_ = 1;     // The number of the first closed message.
   std::uint64_t limit_;
   std::uint64_t last_sent_ns_;
   bool wants_credit_ = false;
@@ -164,7 +164,7 @@ class MessageStream final : public rail::ByteStream {
   std::uint32_t posted_;
   std::uint64_t reported_;  // The last number that the other side knows it may send.
   bool report_now_ = false;
-  bool gap_ = false;           // Before the next message.
+  bool gap_ = false;           // Messages before the next one were lost.
   bool gap_reported_ = false;  // TakeGap returned it, and nothing has arrived since.
   std::uint64_t lost_messages_ = 0;
 };

@@ -117,7 +117,7 @@ class ProcessQueuePair final : public QueuePair {
         completions_(&header_->completions,
                      reinterpret_cast<PostCompletion*>(segment_.data() + layout.completions),
                      layout.entries) {
-    // Until the first Poll.
+    // The consumer counts as asleep until the first Poll.
     header_->completions.consumer_sleeps.store(1, std::memory_order_relaxed);
   }
   ~ProcessQueuePair() override {

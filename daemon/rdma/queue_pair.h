@@ -43,7 +43,7 @@ struct Completion {
   std::uint32_t slot = 0;
   bool receive = false;
   bool ok = false;
-  std::uint32_t bytes = 0;  // Of a successful receive.
+  std::uint32_t bytes = 0;  // Set for a successful receive.
   const char* what = "";    // The error.
 };
 
@@ -102,7 +102,7 @@ inline bool HasEndedProcess(const absl::Status& status) {
 
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
-  std::uint32_t regions = 0;        // In total.
+  std::uint32_t regions = 0;        // Includes arena_regions.
   std::uint32_t arena_regions = 0;  // Clients' memory, of arena_bytes.
   std::uint64_t arena_bytes = 0;
 };
@@ -140,13 +140,13 @@ class Device {
   virtual int driver_pid() const { return 0; }
 };
 
-// What the probe found out about a device (probe.h).
+// Describes a device, as the probe found it (probe.h).
 struct DeviceFacts {
   std::string name;
   bool opened = true;
   bool active = false;    // Its port.
   std::string state;      // The port's, for display.
-  std::vector<Gid> gids;  // Without zero entries.
+  std::vector<Gid> gids;  // Zero entries are left out.
 };
 
 // The library. Opened once and never closed, because drivers do not expect that.

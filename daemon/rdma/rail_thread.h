@@ -120,7 +120,7 @@ class RailThread final : private rail::FrameReaderPort {
   rail::FrameWriter writer_;
   rail::FrameReader reader_;
   bool down_ = false;
-  std::uint64_t now_ns_ = 0;  // Of the last completions.
+  std::uint64_t now_ns_ = 0;  // Read at the last completions.
 };
 
 }  // namespace mlxcomm::rdma

@@ -30,7 +30,7 @@ class RdmaRail final : public rail::Rail {
     Service service = Service::kUnreliable;
     std::uint32_t peer_receives = 0;
     std::uint64_t connection = 0;  // The same on both sides, unique for this queue pair.
-    std::string local_address;     // For display.
+    std::string local_address;     // Only displayed.
     std::string remote_address;
     std::shared_ptr<ArenaRegions> regions = nullptr;  // The device's; null: everything is copied.
     queue::SchedulingPolicy scheduling = {};

@@ -70,8 +70,8 @@ struct RdmaRails::SideRail final : public SetupPort {
   std::string device;
   DriverThread* driver = nullptr;
   std::optional<Setup> setup;       // Set once a device is found.
-  std::uint64_t ticket = 0;         // Of the driver's current job.
-  std::unique_ptr<QueuePair> pair;  // Until it becomes a rail.
+  std::uint64_t ticket = 0;         // Identifies the driver's current job.
+  std::unique_ptr<QueuePair> pair;  // Held until it becomes a rail.
   std::uint64_t now_ns = 0;
 };
 
@@ -143,7 +143,7 @@ void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> paylo
   if (payload.size() != sizeof(wire::RailSetup) || received_.size() >= kReceivedMax) return;
   wire::RailSetup message;
   std::memcpy(&message, payload.data(), sizeof message);
-  if (wire::IsOfRdma(message.kind)) received_.push_back({peer, message});  // Until Turn.
+  if (wire::IsOfRdma(message.kind)) received_.push_back({peer, message});  // Turn handles it.
 }
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {

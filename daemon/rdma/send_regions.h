@@ -29,7 +29,7 @@ class SendRegions {
   };
   struct Found {
     Known* known = nullptr;   // Null: must be copied.
-    std::uint64_t bytes = 0;  // To the end of the region.
+    std::uint64_t bytes = 0;  // Counted to the end of the region.
   };
 
   // Null: everything is copied.

@@ -102,7 +102,7 @@ class Setup {
   const rail::RailPath path_;
   const bool offers_;
   const Limits has_;
-  std::uint32_t message_bytes_;  // To offer; lowered if the other side requires it.
+  std::uint32_t message_bytes_;  // Offered; lowered if the other side requires it.
   Service service_;              // kReliable until a device turns out not to support it.
   State state_ = State::kIdle;
   std::string detail_;

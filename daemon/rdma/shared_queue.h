@@ -38,7 +38,7 @@ struct PostCompletion {
   std::uint32_t slot;
   std::uint32_t receive;  // 1: a receive; 0: a send.
   std::uint32_t ok;       // 0: QueueHeader::why has the error.
-  std::uint32_t bytes;    // Of a successful receive.
+  std::uint32_t bytes;    // Set for a successful receive.
 };
 static_assert(sizeof(PostCompletion) == 16 && std::is_trivially_copyable_v<PostCompletion>);
 
@@ -71,7 +71,7 @@ struct QueueLayout {
     bytes = slots + std::size_t{2} * messages * message_bytes;
   }
 
-  std::uint32_t entries;  // Of each ring.
+  std::uint32_t entries;  // Each ring has this many.
   std::size_t requests = 0;
   std::size_t completions = 0;
   std::size_t slots = 0;

@@ -23,14 +23,14 @@ namespace mlxcomm::rdma {
 inline constexpr char kTrialArgument[] = "--try-rdma";
 
 struct TrialSubject {
-  std::string library;  // As in RdmaOptions.
+  std::string library;  // Set as in RdmaOptions.
   Limits limits;
   std::string device;
 };
 
 struct Trial {
   const char* name;
-  const char* tries;  // For display.
+  const char* tries;  // Only displayed.
   bool needs_port;    // The port must be active.
   // Returns details for display; an error: it was refused.
   absl::StatusOr<std::string> (*run)(const TrialSubject& subject);

@@ -40,13 +40,13 @@ struct LoggedEvent {
 
 class EventLog {
  public:
-  static constexpr std::size_t kKeptMax = 256;  // For each source.
+  static constexpr std::size_t kKeptMax = 256;  // Applies to each source.
   static constexpr std::size_t kUsersMax = 48;
   static constexpr std::size_t kNewestMax = 1024;
   static constexpr std::size_t kTextBytesMax = 1000;
   static constexpr std::size_t kObjectBytesMax = 256;
 
-  // How many events of each source a reader has read.
+  // Counts the events of each source that a reader has read.
   using Cursor = std::map<std::string, std::uint64_t>;
   // Returns true if the reader may see this user's events.
   using Sees = std::function<bool(const std::string& user)>;
@@ -56,7 +56,7 @@ class EventLog {
 
   struct Part {
     std::vector<LoggedEvent> events;
-    std::uint64_t lost = 0;  // Before the first of them.
+    std::uint64_t lost = 0;  // Counts events lost before the first of them.
   };
   // Returns at most `events_max` events that the reader has not read, oldest first.
   Part Read(Cursor& cursor, std::size_t events_max, const Sees& sees) const;

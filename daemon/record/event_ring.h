@@ -36,7 +36,7 @@ enum class EventKind : std::uint8_t {
   kSubmitted,  // party: the rank; bytes: passed by it; step: the root.
   kHeard,      // The first frame from another node. party: the first rank there.
   kMatched,    // All ranks of this node have called it; it begins.
-  kFirstByte,  // To or from another node.
+  kFirstByte,  // Went to or came from another node.
   kLastByte,   // bytes: received; duration_ns: the bytes sent.
   kDone,       // All ranks here have their completions.
   kFailed,     // Same, with a failure; code: its code.

@@ -40,7 +40,7 @@ struct GroupName {
   std::string user;  // The job's owner, who may read its events.
   std::string job;
   std::string name;
-  std::vector<Node> nodes;  // At most kNodesNamedMax.
+  std::vector<Node> nodes;  // Holds at most kNodesNamedMax.
 };
 
 struct TrackCopy {

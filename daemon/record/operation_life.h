@@ -39,14 +39,14 @@ struct OperationLife {
   std::uint8_t code = 0;
   std::uint32_t root = 0;
   std::uint64_t bytes = 0;       // Passed by the first rank here.
-  std::vector<Party> submitted;  // In call order.
+  std::vector<Party> submitted;  // Kept in call order.
   std::vector<Party> heard;
   std::uint64_t matched_ns = 0;  // 0, here and below: not reached.
   std::uint64_t first_byte_ns = 0;
   std::uint64_t last_byte_ns = 0;
   std::uint64_t ended_ns = 0;
   bool failed = false;
-  std::uint64_t sent_bytes = 0;  // To other nodes; set with the last byte.
+  std::uint64_t sent_bytes = 0;  // Went to other nodes; set with the last byte.
   std::uint64_t received_bytes = 0;
   std::vector<Carrier> carriers;
 

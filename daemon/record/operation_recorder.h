@@ -106,7 +106,7 @@ class OperationRecorder final : public collective::OperationObserver {
   record::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
-  std::uint32_t failures_ = 0;  // In that second.
+  std::uint32_t failures_ = 0;  // Counted in that second.
   std::vector<FailedGroup> failures_reported_;
 };
 

@@ -1,4 +1,4 @@
-// How a type's elements are loaded into lanes and stored; included once per SIMD target.
+// Loads a type's elements into lanes and stores them; included once per SIMD target.
 //
 // A Format has Stored (an element in memory), Vector (the lanes in which elements are combined), Count
 // (elements in a Vector), Load and Store; if kStreams is true, also Stream.

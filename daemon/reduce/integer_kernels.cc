@@ -23,7 +23,7 @@ void CombineBools(ReduceOperator op, const Row& row) {
   }
 }
 
-// For operators that treat signed and unsigned lanes alike.
+// Serves operators that treat signed and unsigned lanes alike.
 template <typename Operator>
 void CombineUnsigned(DataType type, const Row& row) {
   switch (DataTypeBytes(type)) {

@@ -48,11 +48,11 @@ class StoreChoice {
   struct Kind {
     bool stays_in_cache = false;
     Stores usual = Stores::kNonTemporal;
-    Stores tried = Stores::kNonTemporal;  // In the last or current trial.
+    Stores tried = Stores::kNonTemporal;  // Used in the last or current trial.
     bool on_trial = false;
     std::uint64_t passes = 0;
     std::uint64_t passes_until_trial = kUsualPassesMin;
-    std::uint64_t bytes = 0;  // In this pass.
+    std::uint64_t bytes = 0;  // Counted in this pass.
     std::uint64_t ns = 0;
     double usual_cost = 0;  // Minimum ns per byte; 0: none.
     double trial_cost = 0;

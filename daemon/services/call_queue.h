@@ -75,7 +75,7 @@ class AsyncCall {
   void EndOfTag();
 
   Tag over_{*this, &AsyncCall::Over};
-  int tags_out_ = 2;  // For the answer and for the end of the call.
+  int tags_out_ = 2;  // Counts the answer and the end of the call.
 };
 
 }  // namespace mlxcomm::services

@@ -13,7 +13,7 @@ namespace {
 // The client's error holds a kilobyte. gRPC's trailers hold eight, and have a message twice.
 constexpr std::size_t kMessageBytesMax = 1023;
 
-// For clients that only read the status; our library reads the details.
+// Serves clients that only read the status; our library reads the details.
 grpc::StatusCode StatusCodeOf(FailureCode code) {
   switch (code) {
     case FailureCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;

@@ -24,7 +24,7 @@ namespace mlxcomm::services {
 template <typename Request, typename Reply>
 class UnaryCall final : public AsyncCall {
  public:
-  // What all calls of a method share.
+  // Holds what all calls of a method share.
   struct Method {
     std::function<void(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
                        grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void* tag)>

@@ -65,7 +65,7 @@ class ScratchPool final : public collective::ScratchMemory {
   std::uint64_t limit_;
   std::uint64_t used_ = 0;
   std::uint64_t kept_ = 0;
-  std::array<Shelf, kLargestLog2 + 1> shelves_;           // By size.
+  std::array<Shelf, kLargestLog2 + 1> shelves_;           // Indexed by the size's log2.
   absl::flat_hash_map<std::byte*, std::uint32_t> taken_;  // Its size.
   std::vector<Span> leaving_;
   std::uint64_t check_ns_ = kNever;  // The next check for unused memory; 0: at the next OnTime.

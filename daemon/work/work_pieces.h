@@ -1,4 +1,4 @@
-// How a work item is divided into pieces, and the atomic word by which threads take pieces from both ends.
+// Divides a work item into pieces, and has the atomic word by which threads take pieces from both ends.
 //
 // A piece fits a core's cache and lets the loop return to its other work soon. Large work items have larger
 // pieces, so that less time is lost between them.
@@ -42,7 +42,7 @@ std::uint64_t BytesTouched(const collective::LocalWork& work);
 // A multiple of whole vectors, so that only the last piece may have a remainder.
 std::uint64_t ElementsOfPiece(const collective::LocalWork& work);
 std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_elements);
-// Whether other threads can help.
+// Returns whether other threads can help.
 bool HasSeveralPieces(const collective::LocalWork& work);
 
 // Combines or copies these elements.

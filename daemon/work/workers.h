@@ -43,7 +43,7 @@ class Workers {
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
   std::size_t Poll(std::vector<std::uint64_t>& done);
-  // Whether some submitted work has not been polled. If Help finds no piece of it, other threads do them.
+  // Returns whether submitted work is left to poll. If Help finds no piece of it, other threads do them.
   bool IsUnderWay() const { return polled_ != written_.load(std::memory_order_relaxed); }
   bool PrepareToSleep();
   void WakeUp();
@@ -111,7 +111,7 @@ class Workers {
   alignas(64) std::atomic<std::uint64_t> written_{0};  // Submitted.
   alignas(64) std::atomic<std::uint64_t> front_{0};    // No pieces are left before it.
   alignas(64) std::atomic<bool> stop_{false};
-  std::atomic<std::uint32_t> loop_core_{0};  // At the last Submit.
+  std::atomic<std::uint32_t> loop_core_{0};  // Set by the last Submit.
   std::vector<std::unique_ptr<Worker>> workers_;
   Tally loop_tally_;
   reduce::StoreChoice store_choice_;

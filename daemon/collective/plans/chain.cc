@@ -32,7 +32,7 @@ void Broadcast(PlanWriter& writer, int direction, const Part& elements) {
 void Reduce(PlanWriter& writer, int direction, const Part& elements) {
   const Ring ring{writer.nodes(), direction};
   const int place = ring.PlaceOf(writer.self());
-  const int distance = ring.Around(ring.PlaceOf(writer.RootNode()) - place);  // To the root.
+  const int distance = ring.Around(ring.PlaceOf(writer.RootNode()) - place);  // Leads to the root.
   const int next = ring.NodeAt(place + 1);
   const int previous = ring.NodeAt(place - 1);
   const std::uint64_t bytes = elements.count * writer.element_bytes();

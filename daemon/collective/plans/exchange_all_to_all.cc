@@ -72,7 +72,7 @@ class AllToAll {
                     varying_ ? offsets_[local * size_ + from].destination : from * writer_.bytes());
   }
 
-  // What ranks here send must be what ranks there expect: the first message carries a digest of these counts.
+  // Ranks here must send what ranks there expect: the first message carries a digest of these counts.
   void ExchangeCheck(int node) {
     counts_.clear();
     for (std::size_t from = 0; from < locals_; ++from) {
@@ -124,9 +124,9 @@ class AllToAll {
   std::uint32_t size_;
   std::size_t locals_;
   bool varying_;
-  std::int32_t check_sent_ = Step::kNone;  // To the current node.
+  std::int32_t check_sent_ = Step::kNone;  // Goes to the current node.
   SmallTable<Offsets> offsets_;            // By local rank and rank, if they vary.
-  SmallTable<std::uint64_t> counts_;       // Of the current node.
+  SmallTable<std::uint64_t> counts_;       // Exchanged with the current node.
 };
 
 }  // namespace

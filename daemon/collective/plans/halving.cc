@@ -75,7 +75,7 @@ class Halving {
 
   PlanWriter writer_;
   Blocks blocks_;
-  PlanWriter::Value value_;        // What this node has reduced so far.
+  PlanWriter::Value value_;        // Holds what this node has reduced so far.
   std::uint64_t value_begin_ = 0;  // Its first byte in the inputs.
   std::uint64_t scratch_ = 0;
 };

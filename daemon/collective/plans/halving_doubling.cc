@@ -98,7 +98,7 @@ class HalvingDoubling {
   PlanWriter writer_;
   int active_;  // The power of two.
   int pairs_;
-  int index_ = 0;  // Among the active ones.
+  int index_ = 0;  // Counts only the active ones.
   PlanWriter::Value value_;
   Part mine_;  // The range that this node reduces or has complete.
   SmallTable<Turn> turns_;

@@ -1,4 +1,4 @@
-// What every planner needs: the request as small numbers, and one call per kind of step.
+// Provides what every planner needs: the request as small numbers, and one call per kind of step.
 //
 // Only one value per node travels, whatever the number of its ranks: Contribution() makes it, Deliver()
 // passes a result to all local ranks. A node with one rank needs neither, and copies nothing.
@@ -30,7 +30,7 @@ inline Place Shifted(Place place, std::uint64_t bytes) {
   return place;
 }
 
-// On the stack for groups of usual size.
+// Stays on the stack for groups of usual size.
 template <typename T>
 using SmallTable = absl::InlinedVector<T, 64>;
 
@@ -47,7 +47,7 @@ class PlanWriter {
   int nodes() const { return layout_.node_count(); }
   int self() const { return layout_.self(); }
   bool several_local() const { return layout_.local_ranks().size() > 1; }
-  // Whether the input, which is sent in place, is never overwritten.
+  // Returns whether the input, which is sent in place, is never overwritten.
   bool input_stays() const { return !several_local() && !in_place_; }
   const GroupLayout& layout() const { return layout_; }
   const std::vector<std::uint32_t>& RanksOn(int node) const {

@@ -10,7 +10,7 @@ namespace mlxcomm::collective {
 
 // The cost model's choice, even if a plan is forced. kAutomatic on one node.
 PlanKind ChoosePlan(const PlanRequest& request);
-// Whether there is such a planner for this kind and layout.
+// Returns whether there is such a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 
 // --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations (2009).
@@ -63,7 +63,7 @@ void HalvingDoublingAllReduce(const PlanRequest& request, Plan& plan);
 void HalvingReduceScatter(const PlanRequest& request, Plan& plan);
 // As halving, in reverse.
 void DoublingAllGather(const PlanRequest& request, Plan& plan);
-// Whether the two above are offered.
+// Returns whether the two above are offered.
 bool CanHalve(const GroupLayout& layout);
 
 // --- tree: binomial. log2(N) steps, for small data on links with a high latency.

@@ -153,7 +153,7 @@ class OneWayAllReduce {
   SmallTable<std::int32_t> complete_;      // By slice, for the last ones.
   std::uint64_t slice_ = 0;
   Part slice_elements_;
-  SmallTable<PlanWriter::Value> contributions_;  // By block.
+  SmallTable<PlanWriter::Value> contributions_;  // Indexed by block.
   SmallTable<std::int32_t> sent_;                // By block, in the reduce-scatter.
 };
 

@@ -60,12 +60,12 @@ class OneWayReduceScatter {
   PlanWriter& writer_;
   Ring ring_;
   int place_;
-  std::uint64_t offset_;  // In every block.
+  std::uint64_t offset_;  // Applies to every block.
   std::uint64_t bytes_;
   int slots_ = 1;
   std::size_t blocks_max_ = 0;
   std::uint64_t scratch_ = 0;
-  SmallTable<std::int32_t> last_reader_;  // By slot and block.
+  SmallTable<std::int32_t> last_reader_;  // Indexed by slot and block.
 };
 
 }  // namespace

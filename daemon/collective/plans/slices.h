@@ -27,8 +27,8 @@ struct Slices {
     return PartOf(elements, count, slice);
   }
 
-  // How many keep every cable busy: a slice is sent when another has arrived, so the others must last a round
-  // trip. In place, the second pass waits for acknowledgements; but a slice takes half the memory.
+  // Returns how many keep every cable busy: a slice is sent when another has arrived, so the others must last
+  // a round trip. In place, the second pass waits for acknowledgements; but a slice takes half the memory.
   std::uint64_t Window(const LinkCosts& costs, bool in_place) const {
     constexpr std::uint64_t kMax = 24;
     const std::uint64_t trips = in_place ? 3 : 2;

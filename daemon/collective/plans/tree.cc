@@ -7,7 +7,7 @@ namespace {
 
 // Upwards: each node combines its children's data, the smallest subtree first, and sends it to its parent.
 struct Raised {
-  std::int32_t complete = Step::kNone;  // At the root.
+  std::int32_t complete = Step::kNone;  // Set at the root.
   std::int32_t sent = Step::kNone;      // Elsewhere.
 };
 

@@ -25,7 +25,7 @@ class Subtree {
     return writer_.RanksOn(tree_.NodeAt(tree_.place() + distance));
   }
   int Child(int distance) const { return tree_.NodeAt(tree_.place() + distance); }
-  // Where the blocks of the node at that distance begin.
+  // Returns where the blocks of the node at that distance begin.
   Place At(int distance) const {
     return ScratchAt(scratch_ + BlocksOf(0, distance) * writer_.bytes());
   }

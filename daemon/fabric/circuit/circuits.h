@@ -99,11 +99,11 @@ class Circuits final : public CircuitPort {
     std::array<Side, 2> sides;  // [0] towards the opener, [1] towards the destination.
     NodeId opener;
     NodeId destination;
-    CircuitRail* rail = nullptr;         // At the ends; the link owns it.
+    CircuitRail* rail = nullptr;         // Set at the ends; the link owns it.
     link::Link::Standing standing;       // kOpening
     std::uint64_t deadline_ns = kNever;  // kOpening
     std::string through;
-    std::size_t route_nodes = 0;  // At the ends.
+    std::size_t route_nodes = 0;  // Set at the ends.
     bool opened = false;          // kBetween: the destination has accepted it.
     const NodeId& OtherEnd() const { return place == Place::kDestination ? opener : destination; }
   };
@@ -139,7 +139,7 @@ class Circuits final : public CircuitPort {
   CircuitsPort& port_;
   absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
   absl::flat_hash_set<NodeId> opening_;  // Destinations.
-  std::uint64_t now_ns_ = 0;             // Of the last call; rails that close do not pass it.
+  std::uint64_t now_ns_ = 0;             // Set by the last call; rails that close do not pass it.
   std::uint64_t operations_passed_ns_ = 0;
   std::uint64_t violations_ = 0;
 };

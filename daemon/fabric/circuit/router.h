@@ -61,8 +61,8 @@ class Router final : public link::RoutingListener, private CircuitsPort {
     std::uint64_t next_ns = 0;
     std::uint64_t pause_ns = 0;
     std::uint64_t opened_ns = 0;
-    std::size_t route_nodes = 0;              // Of the last circuit.
-    std::uint64_t shorter_since_ns = kNever;  // Since when a shorter route exists.
+    std::size_t route_nodes = 0;              // Counts those of the last circuit.
+    std::uint64_t shorter_since_ns = kNever;  // A shorter route has existed since then.
     std::string detail;                       // Why the last circuit ended.
   };
 

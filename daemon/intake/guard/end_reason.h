@@ -25,7 +25,7 @@ inline constexpr std::size_t kEndReasons = static_cast<std::size_t>(EndReason::k
 using EndCounts = std::array<std::uint64_t, kEndReasons>;
 
 struct EndReasonText {
-  const char* word;  // For metrics and status.
+  const char* word;  // Used in metrics and status.
   const char* sentence;
 };
 inline constexpr std::array<EndReasonText, kEndReasons> kEndReasonTexts = {{

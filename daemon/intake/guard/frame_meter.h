@@ -41,7 +41,7 @@ class UserMeter {
     (void)work_.Take(work, now_ns);
     (void)bytes_.Take(bytes, now_ns);
   }
-  // How long the counted bytes have to wait.
+  // Returns how long the counted bytes have to wait.
   std::uint64_t WaitNs(std::uint64_t now_ns) {
     return std::max(work_.WaitNs(now_ns), bytes_.WaitNs(now_ns));
   }
@@ -84,7 +84,7 @@ class FrameMeter {
   static constexpr std::size_t kOpenCallsMax = 64;
   // A request has 64 KiB at most.
   static constexpr std::uint32_t kFrameBytesMax = 128 * 1024;
-  // For a HEADERS with its CONTINUATIONs; our clients send some hundred bytes.
+  // Limits a HEADERS with its CONTINUATIONs; our clients send some hundred bytes.
   static constexpr std::uint32_t kHeaderBlockBytesMax = 8 * 1024;
   static constexpr std::uint32_t kContinuationsMax = 8;
   static constexpr Rate kPings = {64, 20};

@@ -14,7 +14,7 @@
 namespace mlxcomm::platform {
 namespace {
 
-// As in <CoreFoundation/CFString.h> and <IOKit/pwr_mgt/IOPMLib.h>.
+// These match <CoreFoundation/CFString.h> and <IOKit/pwr_mgt/IOPMLib.h>.
 constexpr std::uint32_t kUtf8 = 0x08000100;
 constexpr std::uint32_t kLevelOn = 255;
 constexpr std::uint32_t kNoAssertion = 0;

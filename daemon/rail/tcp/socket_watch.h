@@ -57,7 +57,7 @@ class SocketWatches {
   using Handle = std::unique_ptr<SocketWatch, GiveBack>;
 
   explicit SocketWatches(asio::io_context& io) : io_(io) {}
-  Handle Take();  // To be destroyed before the pool.
+  Handle Take();  // Destroy the handle before the pool.
   // The io_context will not run any more.
   void Retire();
 

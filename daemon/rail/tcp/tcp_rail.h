@@ -104,7 +104,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
         writer_(socket_, *stream_),
         reader_(socket_, *stream_, *this) {}
 
-  // On the loop's thread.
+  // These run on the loop's thread.
   bool LoopDrives() const {
     return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kLoop;
   }
@@ -112,14 +112,14 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void LoopTurn();
   void PollSocket();
   bool IsTooHeavy() const { return !scheduling_.loop_drives_all && IsHeavy(); }
-  // After as much as possible has been written.
+  // Called after as much as possible has been written.
   bool IsForThread() const { return !scheduling_.loop_drives_all && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
   absl::Status StartThread();
   void StopDriving();
 
-  // On the rail's thread.
+  // These run on the rail's thread.
   void Run();
   void End();
   bool Turn();
@@ -130,7 +130,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void SendRemaining();
   void EndByReader();
 
-  // On the driver's thread.
+  // These run on the driver's thread.
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
   bool ExecuteCommands();
@@ -178,7 +178,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool ends_ = false;    // Stop or Finish was called.
   bool polls_ = true;    // Polls the socket; otherwise waits for the watch.
   bool polled_ = false;  // Polled in this turn.
-  bool wrote_ = false;   // Since the last poll.
+  bool wrote_ = false;   // Has written since the last poll.
   int empty_polls_ = 0;
 
   // The driver's.

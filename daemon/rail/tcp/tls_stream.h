@@ -62,7 +62,7 @@ class TlsStream final : public ByteStream {
   int Keep(const char* bytes, int count);
   friend struct TlsSocketCalls;
 
-  DerivedKey key_;  // Until the handshake is done.
+  DerivedKey key_;  // Kept until the handshake is done.
   std::unique_ptr<ssl_ctx_st, Free> context_;
   std::unique_ptr<ssl_st, Free> ssl_;
   int socket_ = -1;  // During a call.
@@ -71,7 +71,7 @@ class TlsStream final : public ByteStream {
   int broken_ = 0;  // The errno that ended it.
   bool unread_ = true;
   std::uint64_t records_per_key_;
-  std::uint64_t records_ = 0;  // With the current key.
+  std::uint64_t records_ = 0;  // Sent with the current key.
   std::vector<unsigned char> gathered_;
   std::vector<unsigned char> unsent_;
   std::size_t unsent_first_ = 0;
