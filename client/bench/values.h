@@ -8,7 +8,7 @@
 
 namespace mlxcomm::bench {
 
-inline constexpr std::uint32_t kRoot = 0;  // For operations with a root.
+inline constexpr std::uint32_t kRoot = 0;  // The root of operations that have one.
 
 struct Measured {
   OperationKind kind = OperationKind::kAllReduce;  // One that bench offers.

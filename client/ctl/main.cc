@@ -130,7 +130,7 @@ constexpr char kCheckUsage[] = "__check";
 constexpr std::string_view kBeforeVerbs[] = {"--json", "--verbose"};
 constexpr std::string_view kBeforeVerbsWithValue[] = {"--socket", "--config"};
 
-// How many words from `at` on name a verb: 2 for `hosts import FILE`.
+// Returns how many words from `at` on name a verb: 2 for `hosts import FILE`.
 std::size_t WordsOfVerb(const std::vector<std::string>& words, std::size_t at) {
   std::size_t most = 0;
   std::string path;
@@ -142,7 +142,7 @@ std::size_t WordsOfVerb(const std::vector<std::string>& words, std::size_t at) {
   return most;
 }
 
-// How many words the options before the verb take; 0: none, or the parser refuses them.
+// Returns how many words the options before the verb take; 0: none, or the parser refuses them.
 std::size_t OptionsBeforeVerb(const std::vector<std::string>& words) {
   std::size_t at = 0;
   while (at < words.size() && words[at].starts_with("--")) {

@@ -1,4 +1,4 @@
-// How a call of the C interface ends: its code, and the error that the user gets.
+// Ends a call of the C interface: returns its code, and fills in the error that the user gets.
 //
 // Thread: any. Memory: the user's mlxcomm_error, which may be NULL.
 #pragma once

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> ArenaAllocator::Allocate(std::uint64_t bytes) {
     if (best == ranges_.end()) best = JoinFree(bytes);
     if (best != ranges_.end()) break;
     if (giving_back_ == 0) return std::nullopt;
-    given_back_.wait(lock);  // What is free already, but for its pages.
+    given_back_.wait(lock);  // These ranges are free, but their pages are still being given back.
   }
   SplitAfter(best, bytes);
   Range& range = best->second;
@@ -198,7 +198,7 @@ bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterat
   --giving_back_;
   range->second.used = false;
   range->second.freed = false;
-  given_back_.notify_all();  // Who waits goes on when the caller has made the range free.
+  given_back_.notify_all();  // Waiters go on when the caller has made the range free.
   return has_gone;
 }
 

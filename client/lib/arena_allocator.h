@@ -62,7 +62,7 @@ class ArenaAllocator {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
-  // What one operation has pinned: its input, its output and a table. A pinned range stays where it
+  // Holds what one operation has pinned: its input, its output and a table. A pinned range stays where it
   // is, so unpinning needs no search.
   class Pins {
    public:

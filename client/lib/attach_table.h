@@ -1,6 +1,6 @@
-// What libmlxcomm needs of the control service, as a table of functions. The module libmlxcomm_attach has
-// it, and is loaded when a process first connects, so linking or importing mlxcomm costs nothing for it.
-// Both are of the same build.
+// Declares what libmlxcomm needs of the control service, as a table of functions. The module
+// libmlxcomm_attach has it, and is loaded when a process first connects, so linking or importing mlxcomm
+// costs nothing for it. Both are of the same build.
 //
 // Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their deadline if the daemon
 // keeps none. Failure messages are for users and do not mention the protocol.
@@ -36,7 +36,7 @@ struct GroupFacts {
   std::uint32_t rank = 0;
   std::uint64_t timeout_default_ns = 0;  // 0: as the world group's.
   std::string name;
-  std::vector<Member> members;  // In order of rank.
+  std::vector<Member> members;  // Ordered by rank.
 };
 
 // A timeout of 0 is the daemon's default.

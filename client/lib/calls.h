@@ -36,8 +36,8 @@ using Refusal = std::optional<Failure>;
 // A group's operation whose arguments have been checked.
 struct Submission {
   queue::SubmissionEntry entry{};  // Submitting sets its ticket, tag, purpose and table of counts.
-  std::uint64_t input_bytes = 0;   // Which the daemon reads from the entry's offset,
-  std::uint64_t output_bytes = 0;  // and writes.
+  std::uint64_t input_bytes = 0;   // The daemon reads this many from the entry's offset,
+  std::uint64_t output_bytes = 0;  // and writes this many.
   std::uint32_t rank = 0;          // The caller's.
   std::uint32_t size = 0;          // The group's.
   std::uint64_t timeout_ns = 0;    // 0: none.

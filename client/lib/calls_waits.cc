@@ -1,5 +1,5 @@
-// How threads wait for operations: one of them reads completions, the others wait for it; what they do when
-// an operation, or the daemon, does not end it; testing and cancelling.
+// Lets threads wait for operations: one of them reads completions, the others wait for it. Acts when an
+// operation, or the daemon, does not end the wait. Tests and cancels operations.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -15,14 +15,14 @@ namespace {
 using meeting::Progress;
 
 constexpr std::uint64_t kMs = 1'000'000;
-// How often a sleeper wakes to check whether it was interrupted.
+// A sleeper wakes this often to check whether it was interrupted.
 constexpr std::uint64_t kWakeNs = 50 * kMs;
-// How long a thread that gives up an operation waits for the daemon to confirm it.
+// A thread that gives up an operation waits this long for the daemon to confirm it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
-// How long the daemon has to answer that an operation is overdue, and then to end it.
+// The daemon has this long to answer that an operation is overdue, and then to end it.
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
-// How long the daemon has to answer which ranks a wait is for.
+// The daemon has this long to answer which ranks a wait is for.
 constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
 // The daemon is asked about a message after this long, and again until 2 s have passed, whether the ranks
 // wait for each other in a circle, which is reported at once.

@@ -1,5 +1,5 @@
-// How a Connection is made: the daemon is reached, its memory is mapped, and the module with the control
-// calls is loaded meanwhile.
+// Makes a Connection: reaches the daemon, maps its memory, and meanwhile loads the module with the control
+// calls.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -14,7 +14,7 @@
 namespace mlxcomm::client {
 namespace {
 
-// How often the daemon is asked whether a job that is forming has its other half under another name.
+// The daemon is asked this often whether a job that is forming has its other half under another name.
 constexpr std::uint64_t kAskOtherHalfNs = 2'000'000'000;
 
 // Reports now and then that a job is still forming; called each time the waiting thread wakes.

@@ -84,7 +84,7 @@ bool WithoutPrefix(const std::string& received, std::string& message) {
   return true;
 }
 
-// At most eight digits and a unit.
+// Returns at most eight digits and a unit.
 std::string TimeoutText(std::uint64_t timeout_ns) {
   const std::uint64_t ms = timeout_ns / 1'000'000 + 1;
   if (ms < 100'000'000) return std::to_string(ms) + "m";

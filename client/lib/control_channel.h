@@ -60,7 +60,7 @@ class ControlChannel {
   bool Notify(const char* path, const std::string& request, std::uint64_t patience_ns);
 
   struct Stream {
-    std::string request;  // With gRPC's prefix of five bytes.
+    std::string request;  // Begins with gRPC's prefix of five bytes.
     std::size_t sent_bytes = 0;
     std::string received;
     std::string details;

@@ -264,7 +264,7 @@ std::string DigestOfAddress(const std::string& address) {
   return own;
 }
 
-// What the host files of all ranks have in common; nothing: they are equal.
+// Returns what the host files of all ranks have in common; nothing: they are equal.
 std::optional<std::string> InCommon(const json& entries) {
   bool differ = false;
   std::set<std::string, std::less<>> ports;

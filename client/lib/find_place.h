@@ -29,7 +29,7 @@ struct Place {
   bool launched = false;  // A launcher's variable named the rank.
 };
 
-// What is known without a launcher; it overrides the environment.
+// Holds what is known without a launcher; it overrides the environment.
 struct PlaceGiven {
   std::string job;
   std::optional<std::int64_t> rank;

@@ -1,5 +1,5 @@
-// How often a rank looks for the others before it yields its core for the first time, learnt from whether
-// that was enough lately.
+// Decides how often a rank looks for the others before it yields its core for the first time, and learns
+// from whether that was enough lately.
 //
 // Ranks with a core each meet within a microsecond, and a system call would cost as much again. Of two ranks
 // that share a core, one that looks only holds up the other.
@@ -21,7 +21,7 @@ class FirstLooks {
     if (share_ >= kWorthwhile) return kMany;
     return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
   }
-  // For a thread that holds the lock meanwhile.
+  // Returns the number for a thread that holds the lock meanwhile.
   int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
   // Few looks teach nothing about many: of two ranks on one core, each finds at once what the other one
   // called while it had the core.

@@ -39,9 +39,9 @@ struct mlxcomm_group {
   bool left = false;  // With the job, as the daemon knows.
 
   std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
-  std::uint64_t splits = 0;  // How many this group has begun.
+  std::uint64_t splits = 0;  // Counts those that this group has begun.
 
-  std::atomic<bool> failed = false;  // Whether `failure` is set; read without the lock.
+  std::atomic<bool> failed = false;  // True if `failure` is set; read without the lock.
   mutable std::mutex mutex;
   mlxcomm::Failure failure;             // Latched.
   std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones are in use.

@@ -18,7 +18,7 @@
 
 namespace mlxcomm::client {
 
-// How many different handlers ours may find in front of it; after that it stays behind.
+// Our handler may find this many different ones in front of it; after that it stays behind.
 inline constexpr std::size_t kHandlersMax = 16;
 inline constexpr std::size_t kHandingOnMax = 16;  // Threads that handle one signal at once.
 inline constexpr int kSignalsMax = 32;            // Signals below can be watched.
@@ -33,15 +33,15 @@ class UnderWay {
   UnderWay& operator=(const UnderWay&) = delete;
 };
 
-int WasInterrupted(void* unused);  // For mlxcomm_connect_options.
+int WasInterrupted(void* unused);  // Passed in mlxcomm_connect_options.
 
 enum class OnSignal : std::uint8_t { kAtOnce, kSecond, kAsked };
 // Puts our handler in front of the program's, if it has one. SIGINT begins as kAtOnce.
 void Watch(int signal, OnSignal decision);
 void Interrupt();    // Every wait that is under way.
 bool AnyUnderWay();  // Returns whether a wait is.
-// How many have arrived, of those that are kAsked; and a pipe from which a byte, the signal's number, can be
-// read after the first that arrives after each Arrived. -1: there can be none.
+// Return how many have arrived, of those that are kAsked; and a pipe from which a byte, the signal's number,
+// can be read after the first that arrives after each Arrived. -1: there can be none.
 std::uint32_t Arrived(int signal);
 int ArrivalsPipe();
 

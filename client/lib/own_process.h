@@ -1,4 +1,4 @@
-// Which process this is, without a system call each time: every operation asks twice, to notice
+// Tells which process this is, without a system call each time: every operation asks twice, to notice
 // that it is in a forked child, and glibc's getpid() is a system call.
 //
 //   first call ─▶ getpid() ─▶ kept in a page of its own ─▶ read by all that follow

@@ -24,7 +24,7 @@ struct Send {
 };
 
 struct Pair {
-  std::deque<Send> sends;  // In order.
+  std::deque<Send> sends;  // The oldest comes first.
   std::uint64_t bytes = 0;
 };
 

@@ -22,7 +22,7 @@ namespace mlxcomm::client {
 
 class Queue {
  public:
-  // What the doorbell brought; `page` is a descriptor that the caller has to close, or -1.
+  // Holds what the doorbell brought; `page` is a descriptor that the caller has to close, or -1.
   struct Rung {
     queue::DoorbellState state = queue::DoorbellState::kSilent;
     int page = -1;

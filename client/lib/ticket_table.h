@@ -21,7 +21,7 @@ namespace mlxcomm::client {
 template <typename Value>
 class TicketTable {
  public:
-  // At most 65535.
+  // `entries_max` is at most 65535.
   explicit TicketTable(std::uint32_t entries_max)
       : places_(PlacesFor(entries_max), kNone), entries_(entries_max) {
     held_.reserve(entries_max);
@@ -84,7 +84,7 @@ class TicketTable {
   static constexpr std::uint16_t kNone = UINT16_MAX;
   struct Entry {
     std::uint64_t ticket = 0;
-    std::uint16_t held_at = 0;  // Where held_ has it.
+    std::uint16_t held_at = 0;  // Its index in held_.
     Value value;
   };
 
@@ -96,7 +96,7 @@ class TicketTable {
   std::uint16_t& PlaceOf(std::uint64_t ticket) { return places_[ticket & (places_.size() - 1)]; }
 
   std::uint64_t last_ticket_ = 0;
-  std::vector<std::uint16_t> places_;  // By the lower bits of the ticket.
+  std::vector<std::uint16_t> places_;  // Indexed by the lower bits of the ticket.
   std::vector<Entry> entries_;
   std::vector<std::uint16_t> free_;
   std::vector<std::uint16_t> held_;

@@ -96,7 +96,7 @@ std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& g
     call->number = from->number;
     call->transformations = from->transformations + 1;
   } else if (t_numbered) {
-    if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks at the same call.
+    if (numbers.built.size() > kCallsKept) numbers.built.clear();  // All ranks do so at one call.
     call->number = ++numbers.built[call->site->counter];
   }
   call->word = WordOf(*call, group);

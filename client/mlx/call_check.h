@@ -34,11 +34,11 @@ struct CheckedCall {
   std::uint32_t word = 0;  // 24 bits, never 0.
   std::shared_ptr<const CallSite> site;
   std::uint64_t number = 0;           // 0: not numbered.
-  std::uint64_t transformations = 0;  // How many times it was differentiated or vectorized.
+  std::uint64_t transformations = 0;  // Counts how often it was differentiated or vectorized.
   std::atomic<bool> evaluated{false};
 };
 
-// How many calls of a group were built and compared; the same on all its ranks.
+// Counts the calls of a group that were built and compared; the same on all its ranks.
 struct CallNumbers {
   std::unordered_map<std::uint64_t, std::uint64_t> built;  // The key is a site's counter.
   std::uint64_t compared = 0;

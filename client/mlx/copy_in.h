@@ -33,7 +33,7 @@ inline std::size_t StreamLines(std::byte* to, const std::byte* from, std::size_t
     _mm_stream_si128(place + 2, c);
     _mm_stream_si128(place + 3, d);
   }
-  _mm_sfence();  // Before another thread is notified.
+  _mm_sfence();  // Completes the stores before another thread is notified.
   return whole;
 }
 #endif

@@ -30,7 +30,7 @@ struct Operation {
   std::uint64_t timeout_ns = 0;                  // 0: the group's.
   // Nothing else reads the input, now or for a gradient, so the result may take its memory.
   bool consumes_input = false;
-  std::shared_ptr<CheckedCall> checked = nullptr;  // With MLXCOMM_CHECK.
+  std::shared_ptr<CheckedCall> checked = nullptr;  // Set with MLXCOMM_CHECK.
 
   bool Reads(std::uint32_t rank) const { return RowOf(kind).input.IsOn(rank, root); }
   bool Writes(std::uint32_t rank) const { return RowOf(kind).output.IsOn(rank, root); }

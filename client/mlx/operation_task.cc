@@ -22,7 +22,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Whether the output uses the input's memory.
+// Says whether the output uses the input's memory.
 enum class InPlace : std::uint8_t { kNever, kIfNoRoom, kAlways };
 
 InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {

@@ -19,7 +19,7 @@
 
 namespace mlxcomm::graph {
 
-// Since the module was loaded.
+// Counts since the module was loaded.
 struct Counters {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> inputs_copied{0};
@@ -28,7 +28,7 @@ struct Counters {
 };
 Counters& GetCounters();
 
-// How a failure reaches the program if MLX cannot throw it. `make` is called on the evaluating thread; its
+// Brings a failure to the program if MLX cannot throw it. `make` is called on the evaluating thread; its
 // result, called on any thread before the evaluation returns, must raise the failure there. Empty: the
 // process exits.
 using HandOver = std::function<void(const FailureDetails&)>;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kReportAfter{10};
 constexpr std::chrono::seconds kKeepTaskMax{5};
-constexpr std::chrono::milliseconds kPoll{100};  // For Ctrl-C.
+constexpr std::chrono::milliseconds kPoll{100};  // Checks for Ctrl-C this often.
 
 std::atomic<std::uint64_t> g_uses{0};  // Calls in progress, and kClosed.
 std::atomic<bool> g_has_ended{false};

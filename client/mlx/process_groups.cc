@@ -47,7 +47,7 @@ All& GetAll() {
   return *all;
 }
 
-// After these failures the process can join again.
+// Returns whether the process can join again after the group's failure.
 bool HasLostItsDaemon(const DaemonGroup& group) {
   const mlxcomm_code code = mlxcomm_group_failure(group.handle(), nullptr);
   return code == MLXCOMM_DAEMON_LOST || code == MLXCOMM_DAEMON_STOPPING;

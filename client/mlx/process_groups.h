@@ -25,7 +25,7 @@ AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options = {});
 // The first place of more than one rank that this process has joined, else the one from its environment.
 mlxcomm_place DefaultPlace();
 
-// From now on `rest` replaces the failed world. Does nothing for other groups.
+// Replaces the failed world with `rest` from now on. Does nothing for other groups.
 void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& rest);
 
 // Leaves the process's jobs at exit(). `why` is called then and returns the error that ended the program, or

@@ -32,7 +32,7 @@ class ResultMemory {
                                              const mlx::core::array& input);
 
   std::uint64_t bytes() const { return bytes_; }
-  // Where the daemon writes the result; throws as Give does.
+  // Returns where the daemon writes the result; throws as Give does.
   std::byte* Begin();
   // The operation has succeeded: copies the result into the array if necessary.
   void End();

@@ -52,7 +52,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void Fold(const void* input, void* output, std::uint64_t count, const Type& type,
             MPI_User_function* function, MPI_Datatype handle);
 
-  // In reverse order of destruction.
+  // Declared in reverse order of destruction.
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<Communicator> whole_;
   std::optional<Group> group_;

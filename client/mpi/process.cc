@@ -116,9 +116,9 @@ struct Process {
   std::mutex mutex;
   bool exiting = false;
   pid_t joined_by = 0;
-  int calls = 0;  // In progress.
+  int calls = 0;  // Calls in progress.
   std::shared_ptr<Communicator> world;
-  std::map<const void*, std::shared_ptr<Communicator>> parts;  // By address.
+  std::map<const void*, std::shared_ptr<Communicator>> parts;  // Keyed by address.
   MlxStreams streams;                                          // Set before the exit handler.
   std::atomic<bool> gave_up = false;                           // Stopped waiting for the streams.
 };

@@ -8,7 +8,7 @@ import site
 import sys
 
 TESTED = ("0.31.2", "0.32.0", "0.32.4")  # The package's tests pass with these.
-# Which nanobind MLX uses from this release on. Extensions share types only with the same nanobind ABI.
+# Maps an MLX release to the nanobind used from it on. Extensions share types only with the same nanobind ABI.
 NANOBIND = {"0.31.2": "2.12.0", "0.32.0": "2.13.0", "0.32.2": "2.15.0", "0.32.3": "3.1.0"}
 
 

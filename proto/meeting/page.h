@@ -147,7 +147,7 @@ struct alignas(kLine) RankArea {
   Slot slots[kGenerations];
   Offer offers[kGenerations];
   MetRecord records[kRecords];                     // The n-th record is at n % kRecords.
-  MetTally tallies[kTalliesASide][kTalliesASide];  // By kind and type.
+  MetTally tallies[kTalliesASide][kTalliesASide];  // Indexed by kind and type.
 };
 
 struct alignas(kLine) PageHeader {

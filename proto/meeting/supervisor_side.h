@@ -229,7 +229,7 @@ class SupervisorSide {
   PageView page_;
   bool open_ = false;
   std::uint64_t opening_ = 0;
-  std::vector<std::uint64_t> called_;  // At the last Close.
+  std::vector<std::uint64_t> called_;  // Each rank's calls at the last Close.
   std::vector<std::uint64_t> taken_;   // Records, by rank.
 };
 

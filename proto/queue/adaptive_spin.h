@@ -51,9 +51,9 @@ class AdaptiveSpin {
     idle_since_ns_ = 0;
   }
 
-  // For several waiters on one source; returns true if something has arrived since the last call. `arrived`
-  // counts arrivals for any of them: spinning was worthwhile even if another waiter took the entry, because a
-  // sleeping waiter would have to be woken each time.
+  // Serves several waiters on one source; returns true if something has arrived since the last call.
+  // `arrived` counts arrivals for any of them: spinning was worthwhile even if another waiter took the entry,
+  // because a sleeping waiter would have to be woken each time.
   bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
     if (arrived == arrived_) return false;
     arrived_ = arrived;
@@ -61,7 +61,7 @@ class AdaptiveSpin {
     return true;
   }
 
-  // For callers that measure the time themselves.
+  // Used by callers that measure the time themselves.
   std::uint64_t budget_ns() const {
     if (short_share_ < kWorthwhile) return limits_.least_ns;
     return std::min(limits_.most_ns, limits_.least_ns + 4 * short_ns_);

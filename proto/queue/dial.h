@@ -32,7 +32,7 @@ std::string PrivateLogFile(const std::string& socket_path);
 std::vector<std::string> SocketCandidates(const std::string& named);
 
 struct Dialed {
-  int connection = -1;  // For the gRPC channel.
+  int connection = -1;  // Used by the gRPC channel.
   DaemonHello hello{};
   int descriptors[kClientDescriptors] = {-1, -1, -1};
   int descriptor_count = 0;

@@ -45,7 +45,7 @@ struct DaemonHello {
   std::uint64_t magic;
   std::uint32_t version;     // The daemon's, even in a refusal.
   FailureCode failure_code;  // 0: accepted.
-  Scheduling scheduling;     // As configured for this node.
+  Scheduling scheduling;     // Configured for this node.
   std::uint8_t reserved[2];
   std::uint64_t arena_bytes;  // Granted; at most the request.
   std::array<std::uint8_t, kTokenBytes> token;

@@ -38,7 +38,7 @@ enum class SubmissionPurpose : std::uint8_t {
 // (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
   std::uint64_t ticket;         // The client's number for it, returned in the completion.
-  std::uint64_t group;          // From AttachReply or GroupReply.
+  std::uint64_t group;          // Taken from AttachReply or GroupReply.
   std::uint64_t input_offset;   // Bytes from the arena's start; 0 if unused.
   std::uint64_t output_offset;  // Same.
   std::uint64_t count;          // Elements. all_gather_v, all_to_all_v: the offset in the arena of

@@ -1,5 +1,5 @@
-// How waiting threads share the cores with working threads. A process chooses its policy once, at its start,
-// and passes it down as a value; no other code counts cores.
+// Decides how waiting threads share the cores with working threads. A process chooses its policy once, at
+// its start, and passes it down as a value; no other code counts cores.
 //
 //   few cores    Waiting threads need the workers' cores: they yield between polls and sleep soon. The
 //                loop drives TCP rails itself, because there is no core for a rail's thread. Workers
@@ -21,7 +21,7 @@ enum class Scheduling : std::uint8_t {
   kAuto = 0,
   kFewCores = 1,
   kManyCores = 2
-};  // In DaemonHello.
+};  // Sent in DaemonHello.
 
 struct SchedulingPolicy {
   // For threads that wait for an operation or for work: the loop, workers, clients.
@@ -32,12 +32,12 @@ struct SchedulingPolicy {
   bool loop_drives_all = true;
   // A worker on the loop's core moves to another one.
   bool workers_avoid_loop = true;
-  std::uint32_t workers = 1;  // Without the loop.
-  // How long a rail's thread spins before it sleeps, normally and while an RDMA operation is in flight.
+  std::uint32_t workers = 1;  // Excludes the loop.
+  // A rail's thread spins this long before it sleeps, normally and while an RDMA operation is in flight.
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 
-  // For a process that may use `cores` cores. `asked` limits `cores` to the range of that policy.
+  // Chooses for a process that may use `cores` cores. `asked` limits `cores` to the range of that policy.
   static SchedulingPolicy Choose(Scheduling asked, std::uint32_t cores);
 };
 

@@ -119,7 +119,7 @@ enum class ReduceOperator : std::uint8_t {
   kMean = 7,  // The sum, divided by the number of ranks at the end.
 };
 
-// How data moves between the nodes of a group (daemon/collective/plan.h).
+// Says how data moves between the nodes of a group (daemon/collective/plan.h).
 enum class PlanKind : std::uint8_t {
   kAutomatic = 0,
   kRing = 1,
@@ -244,7 +244,7 @@ enum class Numbers : std::uint8_t {
 struct DataTypeRow {
   DataType value;
   const char* name;
-  std::size_t bytes;  // In one element.
+  std::size_t bytes;  // The size of one element.
   Numbers numbers;
 };
 

@@ -24,7 +24,7 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardNodesMax = 16;  // In one hello; more nodes need more hellos.
+inline constexpr std::uint32_t kHeardNodesMax = 16;  // Limits one hello; more nodes need several.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
 // ff02::4d4c:5843, from the range of unassigned groups (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
@@ -44,7 +44,7 @@ static_assert(sizeof(HeardNode) == 32 && std::is_trivially_copyable_v<HeardNode>
 struct DiscoveryHello {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t heard_count;  // At most kHeardNodesMax; the rest of `heard` is zero.
+  std::uint32_t heard_count;  // Never above kHeardNodesMax; the rest of `heard` is zero.
   ClusterTag tag;
   NodeIdBytes node_id;
   std::uint64_t incarnation;      // Random, new with each start of a daemon; never 0.

@@ -77,7 +77,7 @@ enum class VerdictCode : std::uint32_t {
 
 struct Verdict {
   VerdictCode code;
-  std::uint32_t limit;  // With the kTooMany codes the acceptor's nodes_max; otherwise 0.
+  std::uint32_t limit;  // The acceptor's nodes_max with the kTooMany codes; otherwise 0.
 };
 static_assert(sizeof(Verdict) == 8);
 

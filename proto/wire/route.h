@@ -22,7 +22,7 @@
 
 namespace mlxcomm::wire {
 
-inline constexpr std::uint32_t kNeighboursMax = 64;  // In one advertisement.
+inline constexpr std::uint32_t kNeighboursMax = 64;  // Limits one advertisement.
 inline constexpr std::uint32_t kRouteNodesMax = 33;  // Including both ends.
 inline constexpr std::uint64_t kAdvertisementMax = std::uint64_t{1} << 62;
 inline constexpr std::uint32_t kCircuitTextBytesMax = 512;
@@ -35,7 +35,7 @@ struct Advertisement {
   NodeIdBytes origin;
   std::uint64_t incarnation;      // The origin's daemon's.
   std::uint64_t number;           // Greater is newer; 1 to kAdvertisementMax.
-  std::uint32_t neighbour_count;  // At most kNeighboursMax.
+  std::uint32_t neighbour_count;  // Never above kNeighboursMax.
   std::uint32_t reserved;         // Zero.
   char node_name[kNameBytesMax];  // NUL-padded.
 };

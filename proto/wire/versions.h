@@ -19,7 +19,7 @@ namespace mlxcomm::wire {
 struct WireVersion {
   std::uint16_t number;
   const char* since;    // The first release that speaks it.
-  const char* brought;  // What it changed.
+  const char* brought;  // Describes what it changed.
 };
 
 struct VersionRange {

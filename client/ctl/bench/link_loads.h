@@ -1,4 +1,4 @@
-// What each link carried between two statuses, and the most that it has ever carried.
+// Computes what each link carried between two statuses, and the most that it has ever carried.
 #pragma once
 
 #include <vector>

@@ -13,7 +13,7 @@ namespace mlxcomm::ctl {
 struct BenchResult {
   std::uint64_t count = 0;
   std::uint64_t operations = 0;  // Including warm-up and check.
-  double mean_ns = 0;            // Over ranks and iterations.
+  double mean_ns = 0;            // Averaged over ranks and iterations.
   double fastest_ns = 0;         // The mean of the fastest rank.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.
@@ -23,7 +23,7 @@ struct BenchResult {
 struct BenchRun {
   BenchSubject subject = {};
   std::string cluster = {};
-  std::uint32_t nodes = 0;               // In the cluster; 0 if unknown.
+  std::uint32_t nodes = 0;               // The cluster's size; 0 if unknown.
   std::vector<std::string> places = {};  // The ranks' nodes, by their lowest rank.
   std::uint32_t iterations = 0;
   std::uint32_t warm_up = 0;

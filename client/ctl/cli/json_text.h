@@ -18,8 +18,8 @@ enum class JsonLayout : std::uint8_t { kIndented, kCompact };
 Failure ToJson(const google::protobuf::Message& message, std::string& text,
                JsonLayout layout = JsonLayout::kIndented);
 
-// For a message that this program made. Bytes that are not UTF-8 (in a path, in a name that others chose)
-// become U+FFFD.
+// Formats a message that this program made. Bytes that are not UTF-8 (in a path, in a name that others
+// chose) become U+FFFD.
 std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
 
 // The JSON Schema (draft 2020-12) of "mlxcomm.v1.StatusReply", as ToJson prints it. Its descriptions are the

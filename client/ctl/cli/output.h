@@ -1,4 +1,4 @@
-// How verbs print results and failures. With --json a failure is also printed on standard output, for
+// Prints results and failures of verbs. With --json a failure is also printed on standard output, for
 // programs that read nothing else (CommandFailed of ctl.proto).
 #pragma once
 

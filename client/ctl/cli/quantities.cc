@@ -102,7 +102,7 @@ std::string RateNow(double bytes_per_second) {
 std::string HumanBytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
-  // What would round to 1024 of a unit becomes 1 of the next.
+  // A value that would round to 1024 of a unit becomes 1 of the next.
   while (bytes >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < std::size(kUnits)) {
     bytes /= 1024;
     ++unit;

@@ -92,7 +92,7 @@ class EchoOff {
     std::signal(signal, SIG_DFL);
     ::raise(signal);
   }
-  inline static termios before_ = {};  // For the handler.
+  inline static termios before_ = {};  // Read by the signal handler.
   bool on_;
 };
 

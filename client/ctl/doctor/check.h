@@ -26,7 +26,7 @@ void CheckSsh(const Facts& facts, Findings& findings);
 const v1::NodeCheckup& CheckupOf(const ClusterFacts& cluster, const std::string& node);
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
-// How to allow mlxcommd on macOS to use the local network.
+// Explains how to allow mlxcommd on macOS to use the local network.
 std::string LocalNetworkRemedy(const Facts& facts);
 // Returns whether a rail of this node uses the interface, used it last, or is being dialed over it.
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);

@@ -19,10 +19,10 @@
 namespace mlxcomm::ctl {
 
 struct SshProbeOptions {
-  std::vector<std::string> command;           // From SshCommand.
+  std::vector<std::string> command;           // Made by SshCommand.
   std::string own_path;                       // mlxcommctl's here: the first path to try there.
   std::string socket_path;                    // The daemon's there; empty: the default.
-  std::uint64_t timeout_ns = 30'000'000'000;  // For each host; as long as launch waits.
+  std::uint64_t timeout_ns = 30'000'000'000;  // Limits each host; as long as launch waits.
 };
 
 std::vector<SshHostFacts> ProbeHosts(const std::vector<std::string>& hosts,

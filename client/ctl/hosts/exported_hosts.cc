@@ -306,7 +306,7 @@ class Exporter {
     return false;
   }
 
-  // For nodes without a cable to this one.
+  // Returns the address that nodes without a cable to this one use.
   std::optional<InterfaceAddress> CommonAddress(std::size_t place) {
     const auto shared = SharedEnd(place);
     return shared ? shared : NetworkAddress(place);
@@ -378,11 +378,11 @@ class Exporter {
   const Fabric& fabric_;
   const ExportWishes& wishes_;
   ExportedHosts& exported_;
-  std::vector<const v1::NodeStatus*> chosen_;  // In rank order.
+  std::vector<const v1::NodeStatus*> chosen_;  // Ordered by rank.
   std::map<const v1::NodeStatus*, std::string> ssh_;
   Cables cables_;
-  std::vector<std::vector<InterfaceAddress>> seen_;  // By node.
-  std::map<std::string, std::size_t> holders_;       // By address: the number of nodes.
+  std::vector<std::vector<InterfaceAddress>> seen_;  // Indexed by node.
+  std::map<std::string, std::size_t> holders_;       // Keyed by address: the number of nodes.
   Listed no_address_;
 };
 

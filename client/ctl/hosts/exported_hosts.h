@@ -32,7 +32,7 @@ struct ExportedHosts {
   Hostfile file;
   std::vector<std::string> nodes;  // The node name of each host.
   bool neighbours_share_cables = false;
-  std::vector<std::string> notes;  // With untrusted names.
+  std::vector<std::string> notes;  // May contain untrusted names.
 };
 
 // INVALID_ARGUMENT: a node does not exist, is not up, or has no valid host name; the cables do not support

@@ -13,7 +13,7 @@ namespace mlxcomm::ctl {
 // The exit code as a shell reports it: 128 plus the signal, if one ended the rank.
 int CodeOfEnd(const v1::LaunchEnded& end);
 
-// How a rank ended.
+// Describes how a rank ended.
 struct RankFate {
   v1::LaunchEnded end;
   std::string host;    // Empty: there is only one host.

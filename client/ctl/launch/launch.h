@@ -16,7 +16,7 @@ struct LaunchOptions {
   std::string nodes;                       // "all", or names of nodes.
   unsigned ranks = 0;                      // On each host; 0: as the hostfile says, or one.
   unsigned total = 0;                      // 0: no limit.
-  std::uint64_t grace_ns = 5'000'000'000;  // Between a failure and SIGTERM for the other ranks.
+  std::uint64_t grace_ns = 5'000'000'000;  // Delays SIGTERM for the other ranks after a failure.
   bool keep_going = false;
   bool copy = false;
   std::vector<std::string> environment;  // "NAME=VALUE".
@@ -27,7 +27,7 @@ struct LaunchOptions {
   std::vector<std::string> command;
   bool prefix = true;  // Lines begin with their rank.
   bool verbose = false;
-  bool reports_failure = false;  // For a verb with --json whose ranks may have printed nothing.
+  bool reports_failure = false;  // Set by a verb with --json whose ranks may have printed nothing.
 };
 // Returns the exit code of the first rank that failed (128 + signal).
 int RunLaunch(const LaunchOptions& options);

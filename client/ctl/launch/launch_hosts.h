@@ -33,7 +33,7 @@ std::string WhyNoRanksHere(const v1::StatusReply& status);
 
 std::string OwnHostName();  // Empty: none.
 
-// How to read a NAME without a value: as in this process, like mpirun -x, or empty, like mlx.launch.
+// Defines how to read a NAME without a value: as in this process, like mpirun -x, or empty, like mlx.launch.
 enum class BareName { kAsHere, kEmpty };
 // Reads "NAME=VALUE" or "NAME".
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,

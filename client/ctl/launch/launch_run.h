@@ -76,7 +76,7 @@ class LaunchRun : public RankListener {
   RankLines lines_;
   const bool shows_prompts_;
   std::vector<std::unique_ptr<RankHost>> hosts_;
-  std::vector<std::string> host_of_;  // By rank.
+  std::vector<std::string> host_of_;  // Indexed by rank.
   std::vector<Reader> readers_;       // Unless a rank inherits our input.
   std::vector<RankFate> fates_;
   v1::LaunchOutcome outcome_;  // Merged from all hosts.

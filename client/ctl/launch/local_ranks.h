@@ -28,7 +28,7 @@ class LocalRanks : public RankHost {
              const std::vector<unsigned>& readers, RankListener& listener);
   ~LocalRanks() override;
 
-  // Before Begin. `own_path` is mlxcommctl's (rank_keeper.h).
+  // Must be called before Begin. `own_path` is mlxcommctl's (rank_keeper.h).
   void SetCommand(RankCommand command, std::string own_path);
 
   bool ready() const override { return true; }
@@ -85,7 +85,7 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   JobWatch watch_;
   Clock::time_point check_joined_at_ = Clock::time_point::max();
-  std::string seen_lacks_;  // From the processes of ranks that had not joined.
+  std::string seen_lacks_;  // Learned from processes of ranks that had not joined.
   bool begun_ = false;
   bool reported_ = false;  // The outcome.
   bool hold_ = false;

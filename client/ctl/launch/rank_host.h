@@ -26,7 +26,7 @@ inline constexpr int kExitNotFound = 127;    // No such program or script, as in
 inline constexpr unsigned kRanksMax = 4096;  // Per job.
 // After this, ranks that have not joined their job are reported.
 inline constexpr auto kJoinPatience = std::chrono::seconds(10);
-// Between SIGTERM and SIGKILL.
+// The time between SIGTERM and SIGKILL.
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
 // After all ranks have ended, another process may write their output for this long.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
@@ -37,7 +37,7 @@ inline constexpr auto kInputPatience = std::chrono::seconds(60);
 // The same for all ranks of a job.
 struct RankCommand {
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> environment;  // In addition to MLX_RANK.
+  std::vector<std::pair<std::string, std::string>> environment;  // Set in addition to MLX_RANK.
   std::string directory;                                         // Empty: the current one.
   bool directory_needed = false;
 };

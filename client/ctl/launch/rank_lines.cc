@@ -58,7 +58,7 @@ void RankLines::Add(int stream, std::string_view bytes) {
 
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  // Since then a part of the line has not been shown.
+  // A part of the line has not been shown since then.
   if (state.partial.size() <= state.shown_bytes) state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');

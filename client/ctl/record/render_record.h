@@ -20,10 +20,10 @@ struct Phase {
   std::uint64_t end_ns = 0;
 };
 struct Phases {
-  Phase ranks;  // From the first call here until all ranks of this node had called.
-  Phase peers;  // Until another node's first data.
-  Phase data;   // Until the last byte had come or was acknowledged.
-  Phase end;    // Until its ranks had their results; on one node everything after the last call.
+  Phase ranks;  // Lasts from the first call here until all ranks of this node had called.
+  Phase peers;  // Lasts until another node's first data.
+  Phase data;   // Lasts until the last byte had come or was acknowledged.
+  Phase end;    // Ends with its ranks' results; on one node it is all after the last call.
 };
 Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns);
 

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kServicePoll{50};
-// From the old daemon's last answer to the new one's first.
+// Limits the time from the old daemon's last answer to the new one's first.
 constexpr std::chrono::seconds kTakeOverMax{30};
 constexpr std::uint64_t kNsPerS = 1'000'000'000;
 

@@ -49,13 +49,13 @@ struct ServiceFacts {
   std::string jobs_trouble;
   // NodeStatus::start; 0: no answer.
   std::uint64_t start = 0;
-  std::uint32_t restarts_asked = 0;  // Before this command.
+  std::uint32_t restarts_asked = 0;  // Counts only those before this command.
   bool restart_stands = false;       // A restart is pending or was refused.
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
   // The folders to write to, and their parents, that other users may write to.
   std::set<std::string> folders_of_others;
-  std::set<std::string> there;                  // Which of RemovablePaths exist.
+  std::set<std::string> there;                  // Those of RemovablePaths that exist.
   std::vector<std::string> trouble_with_loads;  // Failed commands: "otool -L ..."
   // macOS: for each copied program and library, the libraries that it loads, without the system's.
   std::map<std::string, std::vector<LoadedLibrary>> loads;

@@ -49,7 +49,7 @@ std::string SettingIn(std::string_view config, std::string_view name);
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);
 // Returns whether users other than root may write to it; false if it does not exist.
 bool OthersMayWrite(const std::string& path);
-// How long the system waits for the daemon to end: drain_timeout_ms plus 10 s.
+// Returns how long the system waits for the daemon to end: drain_timeout_ms plus 10 s.
 int EndsWithinS(std::string_view config);
 
 }  // namespace mlxcomm::ctl

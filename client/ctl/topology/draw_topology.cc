@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kLetter = 0.1;         // Width of a letter; lengths are in inches.
 constexpr double kLine = 0.25;          // Height of a line of text.
-constexpr double kGap = 0.2;            // Between a node and its nearest label.
+constexpr double kGap = 0.2;            // The space between a node and its nearest label.
 constexpr double kApartLeast = 4.2;     // Minimum between neighbours.
 constexpr int kLabelledCablesMax = 16;  // With more, only the ring's and broken ones have labels.
 

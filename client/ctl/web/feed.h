@@ -23,7 +23,7 @@ namespace mlxcomm::ctl {
 
 struct FeedOptions {
   std::string socket_path;
-  std::uint64_t interval_ns = 1'000'000'000;  // Between polls without events.
+  std::uint64_t interval_ns = 1'000'000'000;  // The time between polls without events.
 };
 
 // Formats a server-sent event. Each line of `data` gets its own field, so that data cannot end the event.
@@ -46,13 +46,13 @@ class Feed {
   void Start();
 
   struct Contact {
-    Failure failure;  // Of the last poll.
+    Failure failure;  // The last poll's.
     bool ever_succeeded = false;
   };
   Contact LastContact();
 
-  // What a viewer has received. It gets no data from before its first poll, because polls without viewers are
-  // incomplete.
+  // Tracks what a viewer has received. It gets no data from before its first poll, because polls without
+  // viewers are incomplete.
   struct Viewer {
     std::uint64_t seen = 0;
     std::uint64_t first_poll = 0;
@@ -95,7 +95,7 @@ class Feed {
   std::uint64_t polls_begun_ = 0;
   std::uint64_t polls_done_ = 0;
   std::uint64_t seen_unix_ns_ = 0;  // Time of the last successful poll.
-  Failure failure_;                 // Of the last poll.
+  Failure failure_;                 // The last poll's.
   History history_;
   int viewers_ = 0;
 };

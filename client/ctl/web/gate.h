@@ -21,7 +21,7 @@ struct Gate {
 struct Visit {
   std::string_view host;        // Host
   std::string_view cookies;     // Cookie
-  std::string_view token;       // From the URL.
+  std::string_view token;       // Taken from the URL.
   std::string_view fetch_site;  // Sec-Fetch-Site
   bool opens_page = false;      // The page itself: other sites may link to it.
   std::string_view method = {};

@@ -33,7 +33,7 @@ class History {
 
   std::deque<v1::WebSample> samples_;
   std::uint64_t first_ = 0;                    // Number of samples_.front().
-  std::vector<std::string> links_;             // In order of appearance.
+  std::vector<std::string> links_;             // Listed in order of appearance.
   std::map<std::string, std::uint64_t> done_;  // Operations of each job, at the last sample.
 };
 

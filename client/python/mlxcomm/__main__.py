@@ -103,7 +103,7 @@ def main():
     import mlxcomm
 
     mlxcomm.install()
-    os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For child processes.
+    os.environ.setdefault("MLXCOMM_INSTALL", "all")  # Inherited by child processes.
     what, *_ = sys.argv = arguments
     try:
         run(way, what)

@@ -19,7 +19,7 @@ __all__ = ["barrier", "check", "counters", "init", "is_ours", "name", "rank", "s
 
 # By process id and place: a forked child must not use its parent's group.
 _worlds: dict[tuple, mx.distributed.Group] = {}
-_default_places: dict[int, Place] = {}  # By process id.
+_default_places: dict[int, Place] = {}  # Keyed by process id.
 # A lock for each place: threads that call init at once join once, and one process may be several ranks.
 # Reentrant, because a signal handler may call init while its thread joins.
 _joining: dict = {}

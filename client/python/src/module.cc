@@ -235,7 +235,7 @@ Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t 
   return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
 }
 
-// For mlxcomm/fused.py.
+// Used by mlxcomm/fused.py.
 void BindMany(nb::module_& m) {
   m.def(
       "all_reduce_many",

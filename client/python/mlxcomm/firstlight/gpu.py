@@ -17,7 +17,7 @@ def judge_sum(world, name, size, size_meant):
     it."""
     before = mlxcomm.counters()["operations"]
     mine = mx.full((size // 4,), world.rank() + 1, dtype=mx.float32)
-    total = mx.distributed.all_sum(mine, group=world) * 2  # On the default device.
+    total = mx.distributed.all_sum(mine, group=world) * 2  # Runs on the default device.
     wrong = int(mx.sum(total != world.size() * (world.size() + 1)).item())
     ours = "" if mlxcomm.counters()["operations"] > before else ", and the daemon was not used"
     right = "confirmed" if size >= size_meant else "not tried"

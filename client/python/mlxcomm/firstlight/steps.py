@@ -22,7 +22,7 @@ SYSTEM = {"mlxcommctl": "mlxcommctl --version", "mlxcommd": "mlxcommd --version"
     "processor": "sysctl -n machdep.cpu.brand_string", "memory_bytes": "sysctl -n hw.memsize",
 } if MACOS else {"release": "uname -r", "machine": "uname -m"})}
 BENCH_MAX, OUTPUT_MAX = 128 << 20, 4 << 20
-PERSON_SECONDS = 90  # For a person to act and to come back.
+PERSON_SECONDS = 90  # Gives a person time to act and to come back.
 SETTLE_SECONDS = 0.7  # Consequences of an event follow within this.
 # The interface's event may follow those of its rails: Linux reports a returning carrier once a second.
 INTERFACE_SECONDS = 5

@@ -75,7 +75,7 @@ final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; they gu
 /// `count` elements in memory shared with the daemon.
 public final class Buffer<Element: Scalar>: Sendable {
   let memory: Memory
-  let offset: Int  // In elements.
+  let offset: Int  // Counted in elements.
   public let count: Int
 
   init(_ memory: Memory, offset: Int, count: Int) {

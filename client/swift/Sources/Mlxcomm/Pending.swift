@@ -192,7 +192,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
       condition.unlock()
       return nil
     }
-    if isCancelled {  // By another thread.
+    if isCancelled {  // Another thread cancelled it.
       condition.unlock()
       return nil
     }

@@ -47,7 +47,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
     try lock.withLock {
       if let joined {
         let code = joined.core.failure?.code
-        // After these failures the process can join again.
+        // The process can join again after these failures.
         if code != .daemonLost && code != .daemonStopping { return joined.core }
         self.joined = nil
       }
