@@ -66,7 +66,7 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
     survivor.wait_for("looping")
     victim.signal(SIGKILL)
     survivor.wait_for("raised")
-    line = c.daemons[0].wait_for("has failed")
+    line = c.daemons[0].wait_for(") failed: ")
     assert "group job" in line and "RANK_LOST" in line and "rank 1" in line, line
     assert "Last operations on this node: operation " in line and "called by rank " in line, line
     assert len(line) < 4000

@@ -193,7 +193,7 @@ def test_key_is_changed_while_a_job_runs(own_keys):
         assert "node-1" in refused and "node-2" in refused and "--take" in refused
         for node in (1, 2):
             taken = cluster_ctl(c, node, "key", "rotate", "--take", text=code).stderr
-            assert "has read it" in taken
+            assert "has read the key" in taken
         assert len({tuple(node["cluster_keys"]) for node in c.status()["nodes"]}) == 1
         for node in range(3):
             cluster_ctl(c, node, "key", "rotate", "--finish")
@@ -268,7 +268,7 @@ def test_copied_machine_is_refused_and_named_on_every_node(duo, tmp_path):
         duo.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
         duo.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
         for node in range(2):
-            assert "has the node id of node-1 as well" in duo.ctl("status", node=node)
+            assert "also has the node id of node-1" in duo.ctl("status", node=node)
             assert "MC213" in duo.findings(node=node)
             assert any(one["kind"] == "same_id" for one in duo.events(node))
     assert not any(one["kind"] == "node_lost" for one in duo.events())

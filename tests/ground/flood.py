@@ -268,7 +268,8 @@ def malformed(path, count):
         stream, got, piece = 2 * turn + 1, b"", b"-"
         connection.send(call(method, token, stream, request=request, prefix=prefix), reads=False)
         while piece and not has_ended(got, stream):
-            select.select([connection.socket], [], [])
+            if not select.select([connection.socket], [], [], 60)[0]:
+                raise TimeoutError(f"{method} is not answered: {prefix!r} {request!r}, token {token!r}")
             piece = connection.socket.recv(1 << 16)
             got += piece
         if not piece:

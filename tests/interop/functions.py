@@ -339,7 +339,7 @@ def check_mistakes():
         (lambda: mlxcomm.all_gather_v(x, [1]), "counts"),
         (lambda: mlxcomm.all_gather_v(x, [size] * size), f"counts[{rank}]: expected {size + 1}, the rows"),
         (lambda: mlxcomm.all_gather_v(mx.array(1.0)), "x: expected an array with a leading axis"),
-        (lambda: mlxcomm.all_to_all_v(x, [1] * size), f"send_counts: expected {size + 1} in all"),
+        (lambda: mlxcomm.all_to_all_v(x, [1] * size), f"send_counts: expected {size + 1} in total"),
         (lambda: mlxcomm.all_to_all_v(x, [1]), "send_counts"),
         (lambda: mlxcomm.all_reduce(x, timeout=0), "timeout"),
         (lambda: mlxcomm.all_reduce(x, group=mx.distributed.init(backend="ring"), stream="x"), "stream"),

@@ -192,7 +192,7 @@ def a_node_has_no_key(c, doctor):
     c.write_config = lambda node: config_without_key(c, node)
     c.restart(1)
     reported = yield {0: {"MC501", "MC502"}, 1: {"MC104"}}
-    assert "which is alone: it has no key" in doctor.ctl(1, "status")[1]
+    assert "this node is alone: it has no key" in doctor.ctl(1, "status")[1]
     assert "mlxcommctl cluster join" in only(reported[1], "MC104")["remedy"]
     c.keys[1] = 9
     _, code = doctor.ctl(0, "cluster", "key", "show", "--key-file", str(c.key(0)))

@@ -157,7 +157,7 @@ def test_a_report_checks_what_is_assumed_about_devices(cluster, fake_verbs, tmp_
     assert "max_qp 11" in text and "10 queue pairs at once" in text and "100 at once" in text
     assert re.search(r"receives_after_ready +true +assumed for Apple's devices", text), text
     assert re.search(r"library +\S+libfake_verbs.so +configured", text), text
-    assert re.search(r"rdma 127.0.0.1 .*rdma_en1 .*  up  .*UC  out ", text), text
+    assert re.search(r"rdma 127.0.0.1 .*rdma_en1 .*  up  .*UC  .*out ", text), text
     # The daemon's own rails have not suffered.
     wait_until(lambda: all(rail["state"] == "up" for rail in rdma_rails(c, 0)), "the rail is up")
 

@@ -441,7 +441,7 @@ def test_it_ends_with_a_reason_when_its_port_is_taken_meanwhile(served):
                 return True
         wait_until(is_taken, "the port is free for a moment")
         assert served.process.finish() == 1
-    said = f"cannot listen at 127.0.0.1, port {served.port}: Address already in use"
+    said = f"cannot listen on 127.0.0.1, port {served.port}: Address already in use"
     assert said in "\n".join(served.process.lines)
 
 
@@ -587,7 +587,7 @@ def test_open_reports_why_it_found_no_browser(solo, web, opener, monkeypatch):
     if sys.platform != "darwin":
         monkeypatch.delenv("DISPLAY")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        web(solo.socket(0), "--open").process.wait_for("there is no display")
+        web(solo.socket(0), "--open").process.wait_for("neither DISPLAY nor WAYLAND_DISPLAY is set")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root and a mount namespace")
