@@ -190,7 +190,7 @@ Refusal Calls::CopyAlone(const Submission& call) {
 void Calls::EndOnPage(Pending& pending, Progress progress, std::uint64_t now) {
   if (pending.on_page.page == nullptr || !pages_.End(pending.on_page, progress, now)) return;
   allocator_.Unpin(pending.pins);
-  pending.outcome.emplace();
+  pending.outcome = Outcome{};
 }
 
 // Leaves an operation that another thread watches to that thread. `is_closed`: the daemon has closed the

@@ -35,7 +35,7 @@ NodeId Id(int number) {
 // group is reported to all nodes with a route, and by each node that learns of it.
 class Cluster {
  public:
-  struct Node : AskedOfNobody {
+  struct Node final : AskedOfNobody {
     using AskedOfNobody::On;
     Node(Cluster& cluster, int number)
         : owner(cluster),

@@ -35,7 +35,7 @@ inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32
 
 class Cluster {
  public:
-  struct Node : AskedOfNobody {
+  struct Node final : AskedOfNobody {
     using AskedOfNobody::On;
     Node(Cluster& cluster, std::uint8_t number)
         : Node(cluster, number, std::uint64_t{number} << 40) {}

@@ -40,7 +40,7 @@ class Cluster {
     bool failed = false;
     std::set<std::uint32_t> gone;  // Local ones.
   };
-  struct Node : ShrinkGroups, AskedOfNobody {
+  struct Node final : ShrinkGroups, AskedOfNobody {
     using AskedOfNobody::On;
     Node(Cluster& cluster, int number)
         : owner(cluster),
