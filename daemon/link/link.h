@@ -126,7 +126,7 @@ class Link {
   void Lose(const absl::Status& why);
   // A job has ranks there: its rails prepare for large data until the link is lost.
   void Prepare();
-  // For shutdown: sends what is queued and drops what arrives. Returns whether nothing is left to send.
+  // Shuts down: sends what is queued and drops what arrives. Returns whether nothing is left to send.
   bool SendRemaining();
   // Rail::Finish for all connections, or for all circuits.
   void FinishRails(bool direct);
@@ -274,6 +274,7 @@ class Link {
   void OnSmallOnlyEnded(const OnRail& on, std::uint64_t now_ns);
   bool ExtendGraceForLarge(std::uint64_t now_ns);
   void EndGrace(std::uint64_t now_ns);
+  void ExtendGrace(std::uint64_t now_ns, std::uint64_t by_ns);
   void OnConnectionInGrace(std::uint64_t now_ns);
   void StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void StartOver(const NodeIdentity& peer, const wire::Introduction& theirs);
@@ -333,7 +334,7 @@ class Link {
   bool has_grown_ = false;  // Memory of a lost node is to be freed.
   bool grace_after_reset_ = false;
   std::uint64_t grace_began_ns_ = 0;
-  std::uint64_t grace_limit_ns_ = 0;  // The latest possible end.
+  std::uint64_t grace_due_ns_ = 0;  // Its end before it was extended.
   std::string grace_why_;
   std::uint64_t violations_ = 0;
   LargeFrames large_;

@@ -70,25 +70,27 @@ bool Link::ExtendGraceForLarge(std::uint64_t now_ns) {
     if (large_.HasFailedSince(on.path, grace_began_ns_)) continue;
     until_ns = std::max(until_ns, on.since_ns + options_.heartbeat_timeout_ns / 2);
   }
-  until_ns = std::min(until_ns, grace_limit_ns_);
+  until_ns = std::min(
+      until_ns, grace_due_ns_ + std::max(options_.grace_period_ns, options_.heartbeat_timeout_ns));
   if (until_ns <= now_ns) return false;
   grace_end_ns_ = until_ns;
   return true;
 }
 
 void Link::OnInterfaceUp(std::uint64_t now_ns) {
+  ExtendGrace(now_ns, options_.heartbeat_timeout_ns);
+}
+
+// Extends it to at least now_ns + by_ns, but to no more than by_ns after the end that it had at first.
+void Link::ExtendGrace(std::uint64_t now_ns, std::uint64_t by_ns) {
   if (state_ != State::kGrace || grace_after_reset_) return;
-  const std::uint64_t limit_ns = grace_limit_ns_ - options_.grace_period_ns;
-  const std::uint64_t until_ns = std::min(now_ns, limit_ns) + options_.heartbeat_timeout_ns;
-  grace_end_ns_ = std::max(grace_end_ns_, until_ns);
+  grace_end_ns_ = std::max(grace_end_ns_, std::min(now_ns, grace_due_ns_) + by_ns);
 }
 
 // The peer lives and its answers get lost, so it gets a second grace period, once.
 void Link::OnConnectionInGrace(std::uint64_t now_ns) {
   detail_ = "a connection is back, and no large frame has passed on it yet";
-  if (grace_after_reset_) return;
-  const std::uint64_t until_ns = std::min(now_ns + options_.grace_period_ns, grace_limit_ns_);
-  grace_end_ns_ = std::max(grace_end_ns_, until_ns);
+  ExtendGrace(now_ns, options_.grace_period_ns);
 }
 
 void Link::EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
@@ -100,7 +102,7 @@ void Link::EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
   grace_paused_ns_ = 0;
   grace_began_ns_ = now_ns;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  grace_limit_ns_ = grace_end_ns_ + options_.grace_period_ns;
+  grace_due_ns_ = grace_end_ns_;
   detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
@@ -153,7 +155,7 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
     on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
   }
   grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
-  grace_limit_ns_ += late_ns;
+  grace_due_ns_ += late_ns;
   if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
 }
 

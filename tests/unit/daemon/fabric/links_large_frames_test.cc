@@ -129,6 +129,24 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnALateConnection) {
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
+// Why: a second grace period that is shorter than the answer takes must not cut the time for it.
+TEST_F(LinksLargeFramesTest, HaveTimeToPassThoughTheGraceIsShort) {
+  const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
+  for (Daemon* const daemon : {&here, &there}) {
+    daemon->options.grace_period_ns = timeout_ns / 8;
+    daemon->links = std::make_unique<Links>(daemon->options, *daemon, *daemon);
+  }
+  Cut(*Connect(false));
+  Run(timeout_ns / 8 - 2);
+  const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
+  late->cut = false;  // It has not blocked: the answer is under way.
+  Run(timeout_ns * 3 / 8);
+  EXPECT_EQ(Reported().state(), v1::LinkState::grace);
+  for (PaperRail* const end : late->ends) end->PassLarge();
+  Run(timeout_ns);
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
+}
+
 // Why: when two of five packets were lost, connections came and went for longer than a grace period, and a
 // job was lost although both of its nodes were present.
 TEST_F(LinksLargeFramesTest, GetAnotherGraceWhileConnectionsSucceed) {
