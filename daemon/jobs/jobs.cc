@@ -437,7 +437,7 @@ v1::LinkCosts Jobs::OwnCosts() const {
   return costs;
 }
 
-// By rank: the local session that waits for its world; 0: remote, or gone.
+// Keyed by rank: the local session that waits for its world; 0: remote, or gone.
 std::vector<SessionId> Jobs::WaitingSessions(const std::vector<FormedMember>& members) const {
   std::vector<SessionId> sessions;
   for (const FormedMember& member : members) {
@@ -544,21 +544,26 @@ void Jobs::RefuseFailedWorlds() {
   });
 }
 
-void Jobs::SendToNode(const NodeId& node, const v1::PeerMessage& message) {
+void Jobs::SendToNode(const NodeId& node, std::shared_ptr<const v1::PeerMessage> message) {
   collective::Action& action = collectives_.actions().emplace_back();
   action.kind = collective::Action::Kind::kMessage;
   action.node = node;
-  action.message = std::make_shared<const v1::PeerMessage>(message);
+  action.message = std::move(message);
 }
 
-void Jobs::On(const SendToAll& request) {
-  for (const auto& [id, node] : nodes_) SendToNode(id, request.message);
+void Jobs::On(SendTo& request) {
+  SendToNode(request.node, std::make_shared<const v1::PeerMessage>(std::move(request.message)));
+}
+
+void Jobs::On(SendToAll& request) {
+  const auto message = std::make_shared<const v1::PeerMessage>(std::move(request.message));
+  for (const auto& [id, node] : nodes_) SendToNode(id, message);
 }
 
 void Jobs::CarryOut() {
   while (!outbox_.empty()) {
-    for (const Request& request : std::exchange(outbox_, {})) {
-      std::visit([this](const auto& one) { On(one); }, request);
+    for (Request& request : std::exchange(outbox_, {})) {
+      std::visit([this](auto& one) { On(one); }, request);
     }
   }
 }

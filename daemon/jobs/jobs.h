@@ -137,8 +137,8 @@ class Jobs final : private ShrinkGroups {
   };
 
   // The requests of the state machines.
-  void On(const SendTo& request) { SendToNode(request.node, request.message); }
-  void On(const SendToAll& request);
+  void On(SendTo& request);
+  void On(SendToAll& request);
   void On(const WorldFormed& world);
   void On(const AttachRefused& refused);
   void On(const WorldReady& ready);
@@ -159,7 +159,7 @@ class Jobs final : private ShrinkGroups {
                   const std::vector<SessionId>& sessions) override;
 
   [[nodiscard]] bool Deliver(const NodeId& node, const v1::PeerMessage& message);
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message);
+  void SendToNode(const NodeId& node, std::shared_ptr<const v1::PeerMessage> message);
   v1::LinkCosts OwnCosts() const;
   void FailGroup(std::uint64_t group, const Failure& failure);
   std::unique_ptr<GroupAnswer> TakeShrinking(SessionId session, std::uint64_t group);
