@@ -18,7 +18,9 @@
 //     case, and after OnTime there is always some time left until the next.
 //
 // Script: steps of one byte and their arguments.
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -232,7 +234,16 @@ class Node final : DiscoveryPort {
     const Discovery::Counters& after = discovery_.counters();
     MLXCOMM_MUST(Known() == known && discovery_.deadline_ns() == deadline,
                  "what is not sealed changes nothing");
-    // A known sender's sequence number is checked before the proof, so it may count as replayed.
+    // Before the proof, a hello's own address and a known sender's sequence number are checked.
+    wire::DiscoveryHello claimed{};
+    const bool is_hello = datagram.size() == sizeof claimed;
+    if (is_hello) std::memcpy(&claimed, datagram.data(), sizeof claimed);
+    const bool may_repeat = is_hello && (claimed.address != AddressOf(1, 0) ||
+                                         std::ranges::any_of(known, [&](const auto& one) {
+                                           return std::get<1>(one.first) == NodeId{claimed.node_id};
+                                         }));
+    MLXCOMM_MUST(may_repeat || after.replayed == before.replayed,
+                 "only a hello that repeats an address or a number is replayed");
     const std::uint64_t counted = after.foreign - before.foreign + after.malformed -
                                   before.malformed + after.forged - before.forged + after.replayed -
                                   before.replayed + after.over_limit - before.over_limit;
