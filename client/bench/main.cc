@@ -33,7 +33,7 @@ struct MeasureOptions {
 struct Outcome {
   std::uint64_t count = 0;
   std::uint64_t operations = 0;  // Including warm-up and check.
-  double mean_ns = 0;            // Of one operation, over ranks and iterations.
+  double mean_ns = 0;            // Time of one operation; mean of all ranks and iterations.
   double fastest_ns = 0;         // Mean of the fastest rank.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.

@@ -123,7 +123,7 @@ class HelpFormat final : public CLI::Formatter {
   }
 };
 
-// As the first word: parse the rest and run nothing. Tests of documented commands use it.
+// As the first argument: mlxcommctl parses the others and runs nothing. Tests use it for documented commands.
 constexpr char kCheckUsage[] = "__check";
 
 // Options that nearly all verbs have.

@@ -70,7 +70,7 @@ def main():
             optimizer.update(model, grads)
             mx.eval(model.parameters(), optimizer.state, loss)
         loss = mx.distributed.all_sum(loss) / world.size()
-        mx.eval(loss)  # On every rank: evaluating it on one rank would be a mismatch.
+        mx.eval(loss)  # Run this on every rank: evaluating it on one rank would be a mismatch.
         accuracy = mx.mean(mx.argmax(model(points[:HELD_OUT]), axis=1) == arms[:HELD_OUT])
         if world.rank() == 0:
             print(f"epoch {epoch + 1:2} of {arguments.epochs}: loss {loss.item():.4f}, "

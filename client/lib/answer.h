@@ -27,7 +27,7 @@ mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
   }
 }
 
-// For names that other users see: UTF-8 without control characters, 1 to bytes_max bytes.
+// Checks names that other users see: UTF-8 without control characters, 1 to bytes_max bytes.
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max);
 
 }  // namespace mlxcomm::client

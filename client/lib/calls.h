@@ -161,7 +161,7 @@ class Calls {
   mutable std::mutex mutex_;
   TicketTable<Pending> table_{kInFlightMax};
   RecentBuffers recent_;
-  // By size: waits of milliseconds say nothing about waits of microseconds.
+  // One for each range of sizes: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
   bool pages_untaken_ = false;  // The doorbell may have some.
   bool close_asked_ = false;    // The daemon has not answered yet.

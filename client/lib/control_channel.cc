@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: whether compressed, and its length.
+constexpr std::size_t kPrefixBytes = 5;  // A gRPC message's prefix: compressed flag and length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
 // A daemon that does not read a few hundred bytes in this time counts as gone. It lets a user who asks very
 // much wait for up to five seconds (daemon/intake/guard/frame_meter.h).

@@ -84,7 +84,7 @@ class ControlChannel {
   void ReadUntilTheEnd();
 
   const int connection_;
-  const std::string token_;  // As metadata: base64.
+  const std::string token_;  // Sent as metadata, in base64.
   std::mutex mutex_;
   std::condition_variable changed_;
   nghttp2_session* session_ = nullptr;

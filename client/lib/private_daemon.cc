@@ -55,7 +55,7 @@ std::string FindDaemon() {
     candidates.push_back(entry + "/mlxcommd");
   for (const std::string& candidate : candidates) {
     if (::access(candidate.c_str(), X_OK) != 0) continue;
-    std::error_code error;  // As messages name it: not "lib/../bin/mlxcommd".
+    std::error_code error;  // The name in messages: not "lib/../bin/mlxcommd".
     const std::filesystem::path plain = std::filesystem::canonical(candidate, error);
     return error ? candidate : plain.string();
   }

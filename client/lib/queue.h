@@ -38,7 +38,7 @@ class Queue {
   }
 
   queue::RingResult Push(const queue::SubmissionEntry& entry) { return submissions_.Push(entry); }
-  // For use after Push. Ring is a system call, so call it without the lock.
+  // Call after Push. Ring is a system call, so call it without the lock.
   bool DaemonSleeps() const { return submissions_.ConsumerSleeps(); }
   void Ring() const { queue::RingDoorbell(doorbell_); }
 

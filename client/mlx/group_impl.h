@@ -86,8 +86,9 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
 };
 
 struct JoinOptions {
-  std::string socket = {};        // Empty: mlxcomm_connect's default.
-  std::uint64_t timeout_ns = 0;   // For the other ranks to join; 0: the daemon's default.
+  std::string socket = {};  // Empty: mlxcomm_connect's default.
+  std::uint64_t timeout_ns =
+      0;  // Limits the wait for other ranks to join; 0: the daemon's default.
   std::uint64_t arena_bytes = 0;  // 0: as much as the daemon allows.
 };
 

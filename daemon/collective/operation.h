@@ -75,7 +75,7 @@ struct Operation {
   OperationKey key;
   bool has_signature = false;
   Signature signature;              // Taken from the first local call.
-  std::uint64_t remote_digest = 0;  // From the first early frame; 0: none.
+  std::uint64_t remote_digest = 0;  // When the first early frame came; 0: none.
   std::vector<LocalCall> calls;     // Indexed by local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;

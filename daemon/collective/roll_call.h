@@ -49,7 +49,7 @@ class RollCall {
   const v1::RankWait* LastOf(std::uint32_t rank) const {
     return rank < last_.size() && last_[rank].reported ? &last_[rank].wait : nullptr;
   }
-  // For a rank in Verdict::waiting.
+  // Describes a rank in Verdict::waiting.
   const auto& AwaitedBy(std::uint32_t rank) const { return known_[rank].wait.awaited(); }
 
  private:

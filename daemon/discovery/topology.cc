@@ -149,7 +149,7 @@ class Switches {
     for (std::size_t port = 0; port < root_.size(); ++port) ++ports_[RootOf(port)];
   }
 
-  // By cable: its switch, numbered in the order of first cables; 0: none.
+  // Keyed by cable: its switch, numbered in the order of first cables; 0: none.
   std::vector<std::uint32_t> OfCables() {
     std::map<std::size_t, std::uint32_t> numbers;
     std::vector<std::uint32_t> all;

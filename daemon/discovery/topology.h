@@ -29,10 +29,11 @@ struct Wiring {
 };
 
 struct Topology {
-  std::string_view shape = "alone";     // Or "pair", "ring", "line", "mesh", "switch", "other".
-  std::vector<std::size_t> ring;        // All nodes, each once.
-  bool ring_closed = false;             // Each is joined to the next, the last to the first.
-  std::vector<std::uint32_t> switches;  // By cable: the number of its switch, from 1; 0: none.
+  std::string_view shape = "alone";  // Or "pair", "ring", "line", "mesh", "switch", "other".
+  std::vector<std::size_t> ring;     // All nodes, each once.
+  bool ring_closed = false;          // Each is joined to the next, the last to the first.
+  std::vector<std::uint32_t>
+      switches;  // Keyed by cable: the number of its switch, from 1; 0: none.
 };
 
 inline constexpr std::size_t kTriesMax = 200'000;

@@ -124,7 +124,7 @@ class Links final : private RouterPort {
   // Adds a rail that was agreed on over the channel (Link::AddSideRail).
   absl::Status AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
                            const rail::RailPath& path, std::uint64_t now_ns);
-  // For a proved peer: kAccepted, kSelf, kAlreadyLinked, kTooMany..
+  // Judges a proved peer: kAccepted, kSelf, kAlreadyLinked, kTooMany..
   wire::VerdictCode Judge(const NodeId& peer, const rail::RailPath& path,
                           const Origin& from = {}) const;
   RailMark MarkOf(const NodeId& peer, const rail::RailPath& path) const;
@@ -167,7 +167,7 @@ class Links final : private RouterPort {
   void OnGone(const NodeId& node, const std::string& why,
               LinkReason reason = LinkReason::kPeerStopped);
 
-  // For the orderly stop: nothing is delivered any more. SendRemaining returns true once all is sent.
+  // Used by an orderly stop: nothing is delivered any more. SendRemaining returns true once all is sent.
   void FlushAcknowledgements();
   bool PrepareRailsToSleep();
   bool SendRemaining();

@@ -62,17 +62,17 @@ class IntakeListener {
 struct IntakeOptions {
   std::string socket_path;
   std::uint32_t clients_max = 64;
-  std::uint64_t arena_bytes_max = 0;  // For one client; 0: the machine's memory.
+  std::uint64_t arena_bytes_max = 0;  // Limit of one client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
-  std::uint64_t rendezvous_timeout_ns = 0;                  // For DaemonHello; 0: not sent.
-  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For DaemonHello: as configured.
+  std::uint64_t rendezvous_timeout_ns = 0;                  // Sent in DaemonHello; 0: not sent.
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // Sent in DaemonHello.
   bool all_users = false;  // False: only root and the daemon's own user.
   UserOptions users;
   // 0: three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
-  // For all together; `clients` is not used. 0: the arena bytes of clients_max clients, twice, because
-  // clients that have ended keep theirs for a moment; and the operations that clients_max clients can have
-  // in flight.
+  // Limits all clients together; `clients` is not used. 0: twice the arena bytes of clients_max clients,
+  // because clients that have ended keep theirs for a moment; and the operations that clients_max clients can
+  // have in flight.
   Amounts all;
 };
 
@@ -205,7 +205,7 @@ class Intake final : private HelloListener {
   IntakeOptions options_;
   IntakeListener& listener_;
   Acceptor acceptor_;
-  Failure refusal_;  // For new clients; ok: they are served.
+  Failure refusal_;  // Returned to new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.

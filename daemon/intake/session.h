@@ -79,7 +79,7 @@ class Session {
 
   SessionId id() const { return id_; }
   const Peer& peer() const { return peer_; }
-  // For a client: its user's use.
+  // A client's user's use.
   void set_use(UserUse* use, std::uint64_t arena_bytes) {
     use_ = use;
     counted_arena_bytes_ = arena_bytes;

@@ -126,7 +126,7 @@ class Membership {
   using Places = std::map<std::uint64_t, Place>;  // Keyed by group.
   struct Entry {
     GroupOrigin origin;
-    std::vector<SessionId> holders;  // By local rank; 0: gone or left.
+    std::vector<SessionId> holders;  // Keyed by local rank; 0: gone or left.
     std::size_t places = 0;          // Held ones.
   };
   struct Departure {

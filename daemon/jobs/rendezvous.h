@@ -82,10 +82,10 @@ class Rendezvous {
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : *deadlines_.begin(); }
-  // For status: all waiting ranks, local and remote, by job and rank.
+  // Returns, for status, all waiting ranks, local and remote, by job and rank.
   std::vector<Waiting> AllWaiting() const;
-  // For people: names jobs that look like parts of one, and the variables by which their names differ; empty:
-  // none. Two launches at once never look like that, because each has all its ranks.
+  // Names jobs that look like parts of one, and the variables by which their names differ, in a text for
+  // people; empty: none. Two launches at once never look like that, because each has all its ranks.
   std::string DescribeOtherHalf(const JobId& id) const;
   std::string DescribeOtherHalf(std::uint64_t session) const;
   std::string NodeName(const NodeId& node) const;
@@ -156,7 +156,7 @@ class Rendezvous {
   std::uint64_t incarnation_;
   Outbox& outbox_;
   Jobs jobs_;
-  // By waiting job: ranks that gave up or ended while others wait.
+  // Keyed by waiting job: ranks that gave up or ended while others wait.
   std::map<JobId, std::set<std::uint32_t>> left_;
   std::size_t left_count_ = 0;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.

@@ -82,7 +82,7 @@ class Shrink {
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // For status: which ranks wait, and for which. False: no local rank has asked, or all ranks have.
+  // Reports, for status, which ranks wait, and for which. False: no local rank has asked, or all ranks have.
   bool Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const;
   std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
 

@@ -35,12 +35,11 @@ class NodePort : public fabric::LinksPort, public discovery::DiscoveryPort, publ
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
-  // For status: facts about the machine and the process, and the interfaces used for discovery. Returns the
-  // jobs' users in the order of status.users, whose texts are for people; empty: a user without a name.
+  // Writes facts about the machine and the process, and the interfaces used for discovery. Returns the jobs'
+  // users in the order of status.users, whose texts are for people; empty: a user without a name.
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
-  // For doctor: examines interfaces and limits on another thread; Node::OnSystemChecked follows.
-  // And the addresses at which this node listens.
+  // Examines interfaces and limits on another thread, for doctor; Node::OnSystemChecked follows.
   virtual void CheckSystem() = 0;
   virtual std::vector<std::string> Listening() const = 0;
 

@@ -183,7 +183,7 @@ std::string HostIn(const std::string& text, bool any_port) {
   return fine && !ends_in_nothing ? host : std::string();
 }
 
-// For addresses of this machine: a name might mean another machine later.
+// Accepts only addresses of this machine: a name might mean another machine later.
 bool IsNumericAddress(const std::string& host) {
   asio::error_code error;
   asio::ip::make_address(host, error);

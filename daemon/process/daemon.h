@@ -47,13 +47,13 @@ class Daemon {
   // Refuses new jobs, gives running ones the configured time to end, then stops them with DAEMON_STOPPING and
   // returns DEADLINE_EXCEEDED.
   absl::Status Drain();
-  // At SIGUSR2: examines the program that is to take this one's place, and notifies `signals` once no client
-  // is left. A refusal is an event.
+  // Handles SIGUSR2: examines the program that is to take this one's place, and notifies `signals` once no
+  // client is left. A refusal is an event.
   void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
   // When no client is left: examines it again, and ends this daemon. FAILED_PRECONDITION: it no longer
   // qualifies; this daemon keeps running.
   absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
-  // At SIGUSR1: cancels a pending hand-over, and clears a reported refusal.
+  // Handles SIGUSR1: cancels a pending hand-over, and clears a reported refusal.
   void TakeBackRestart();
 
  private:

@@ -26,7 +26,7 @@
 #include "proto/system/file_descriptor.h"
 #include "proto/types/plain_text.h"
 
-// Since these releases both log through Abseil; before, each on its own.
+// Releases before these write their own logs; later ones log through Abseil.
 #define MLXCOMM_PROTOBUF_LOGS (GOOGLE_PROTOBUF_VERSION < 4022000)
 #define MLXCOMM_GRPC_LOGS (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
 #if MLXCOMM_PROTOBUF_LOGS

@@ -18,7 +18,7 @@ class Log {
   // `level` overrides the configuration's unless it is empty.
   static absl::StatusOr<Log> Open(const v1::LogConfig& config, const std::string& level);
 
-  // On SIGHUP: continues in a new file of the same name. If that fails, keeps the old one.
+  // Handles SIGHUP: continues in a new file of the same name. If that fails, keeps the old one.
   absl::Status Reopen();
 
  private:

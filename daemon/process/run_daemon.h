@@ -9,7 +9,7 @@
 
 namespace mlxcomm {
 
-// For --check-config: prints warnings; fails if others may write to the state directory.
+// Implements --check-config: prints warnings; fails if others may write to the state directory.
 int CheckConfig(const Options& options, const v1::DaemonConfig& config);
 
 int RunDaemon(const Options& options, const v1::DaemonConfig& config, const Successor& successor,

@@ -12,7 +12,7 @@
 namespace mlxcomm {
 namespace {
 
-// For RequestStop and NotifyIdle. Never unblocked: a draining private daemon must not be ended by its own
+// Sent by RequestStop and NotifyIdle. Never unblocked: a draining private daemon must not be ended by its own
 // request. Other processes may send it, so on_idle checks whether the daemon is idle.
 constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;

@@ -46,7 +46,7 @@ void MarkAllOthers(const intake::ListenSocket& listen_socket) {
 Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
   const std::string called = argv[0];
   std::error_code error;
-  // By its path: after an upgrade it is another file.
+  // Opened by path: after an upgrade it is another file.
   program_ = called.find('/') != std::string::npos
                  ? std::filesystem::absolute(called, error).string()
                  : platform::OwnExecutable();

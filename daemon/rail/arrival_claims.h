@@ -66,7 +66,7 @@ class ArrivalClaims {
     SlotOf(sequence).store(sequence + wire::kWindow, std::memory_order_release);
   }
 
-  // Without rails: numbers start at 1 again.
+  // Call it without rails: numbers start at 1 again.
   void Reset() {
     if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
     for (std::uint64_t s = 1; s <= wire::kWindow; ++s) {

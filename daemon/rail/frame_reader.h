@@ -137,7 +137,7 @@ class FrameReader {
   std::byte* const read_ahead_[2];
   std::byte* const slots_;
   std::byte* const staging_;
-  // For each read-ahead buffer: slots_used_ after the last payload that stays in it.
+  // Each read-ahead buffer's slots_used_ after the last payload that stays in it.
   std::uint64_t lent_until_[2] = {0, 0};
   int current_ = 0;  // The buffer in use.
   std::size_t read_first_ = 0;
@@ -148,7 +148,7 @@ class FrameReader {
   std::byte* target_ = nullptr;     // The payload goes here.
   std::byte* copied_to_ = nullptr;  // Repeated data goes here once its sum matches.
   std::size_t payload_have_ = 0;
-  std::uint64_t peers_mark_ = 0;    // In its heartbeats; 0: unknown.
+  std::uint64_t peers_mark_ = 0;    // Sent in its heartbeats; 0: unknown.
   std::uint64_t frames_ = 0;        // Complete frames.
   bool counts_frames_ = true;       // No gap since the last heartbeat.
   std::uint32_t sum_reported_ = 0;  // The payload's sum in the header.

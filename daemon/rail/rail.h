@@ -88,7 +88,7 @@ struct RailEvent {
   LinkReason link_reason = LinkReason::kNone;
 };
 
-// Since the rail came up; round trips are those of heartbeats, 0: none yet.
+// Counted since the rail came up. Round trips are those of heartbeats; 0: none yet.
 struct RailFigures {
   bool up = false;
   std::uint64_t sent_bytes = 0;

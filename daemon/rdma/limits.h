@@ -27,14 +27,14 @@ inline constexpr std::uint32_t kMessageBytesMax = kFrameBytes * kFramesMax;
 static_assert(kMessageBytesMax == 16'773'120);
 // All processes on a device share these; beyond them every ibv_create_qp fails with EBUSY ([TN], [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
-// For a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
+// Limits a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
 inline constexpr std::uint32_t kRegionsMax = 100;
 // A region across such a boundary is registered, but its data is corrupted (kvcache-ai/Mooncake#2017 and
 // others).
 inline constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 // Well below the boundary; others have used it without trouble.
 inline constexpr std::uint64_t kRegionBytesMax = std::uint64_t{1} << 30;
-// For clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair here needs
+// Limits clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair here needs
 // one.
 inline constexpr std::uint32_t kArenaRegionsMax = 48;
 // Registering pins the pages, so a region should be used soon as a whole.

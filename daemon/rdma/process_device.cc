@@ -73,7 +73,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   mutable std::mutex mutex_;
   std::uint32_t last_pair_ = 0;
   std::uint32_t queue_pairs_ = 0;
-  std::vector<std::uint64_t> region_bytes_;  // By id; 0: free.
+  std::vector<std::uint64_t> region_bytes_;  // Keyed by id; 0: free.
 };
 
 class ProcessRegion final : public Region {
@@ -240,8 +240,8 @@ class ProcessQueuePair final : public QueuePair {
   queue::RingConsumer<PostCompletion> completions_;
   QueuePairAddress address_;
   std::uint32_t messages_ = 0;
-  std::vector<bool> posted_;  // By slot: what the other process may complete.
-  bool rang_ = false;         // Since the last Poll: one ring covers all that was posted.
+  std::vector<bool> posted_;  // Keyed by slot: what the other process may complete.
+  bool rang_ = false;         // Posted since the last Poll: one ring covers all of it.
   // kArmed: one Poll follows, and perhaps sleep; a caller that polls again is awake.
   enum class Waiting : std::uint8_t { kAwake, kArmed, kPolledOnce } waiting_ = Waiting::kAwake;
   // The text of the first failed completion. Completions point to it, so it never changes.

@@ -36,7 +36,7 @@ struct QueuePairAddress {
   std::uint32_t number = 0;
   std::uint32_t first_packet = 0;  // The first packet's sequence number; 24 bits.
   std::uint16_t lid = 0;           // InfiniBand only.
-  std::uint16_t mtu_bytes = 0;     // Of the port: 256 to 4096.
+  std::uint16_t mtu_bytes = 0;     // The port's MTU, 256 to 4096.
 };
 
 struct Completion {

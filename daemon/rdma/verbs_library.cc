@@ -11,7 +11,7 @@ namespace mlxcomm::rdma {
 namespace {
 
 #ifdef __APPLE__
-constexpr char kLibrary[] = "/usr/lib/librdma.dylib";  // In the shared cache: no such file exists.
+constexpr char kLibrary[] = "/usr/lib/librdma.dylib";  // It is in the shared cache, not in a file.
 constexpr char kRemedy[] = "macOS 26.2 or later has it";
 #else
 constexpr char kLibrary[] = "libibverbs.so.1";

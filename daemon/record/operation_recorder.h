@@ -104,7 +104,7 @@ class OperationRecorder final : public collective::OperationObserver {
   const std::uint64_t& now_ns_;
   const std::function<std::uint64_t()> clock_;
   record::EventRing* const track_;
-  std::vector<State> states_;  // By Operation::id.
+  std::vector<State> states_;  // Keyed by Operation::id.
   std::uint64_t failures_second_ = 0;
   std::uint32_t failures_ = 0;  // Counted in that second.
   std::vector<FailedGroup> failures_reported_;

@@ -237,7 +237,7 @@ bool Workers::AvoidLoop() {
   return true;
 }
 
-// As in proto/queue/ring.h: Submit stores the work, then reads `sleeps`; this does the reverse.
+// Same order as in proto/queue/ring.h: Submit stores the work, then reads `sleeps`; this does the reverse.
 void Workers::Sleep(Worker& worker) {
   worker.sleeps.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -232,9 +232,9 @@ class RankSide {
   std::uint64_t taken_back_below_ = 0;  // Operations below this number go to the daemon.
   std::uint64_t done_;                  // Same as in the page.
   std::uint64_t all_done_;              // The least `done` of the other ranks when last read.
-  // By slot: the number, plus one, of the operation in flight.
+  // Keyed by slot: the number, plus one, of the operation in flight.
   std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
-  // By cell: unused once all ranks have ended the operations below this number.
+  // Keyed by cell: unused once all ranks have ended the operations below this number.
   std::array<std::uint64_t, kGenerations> cell_needed_below_{};
   std::size_t cell_ = 0;  // The current call's.
 };

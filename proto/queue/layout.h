@@ -52,7 +52,7 @@ struct alignas(kSlotAlignment) SubmissionEntry {
   ReduceOperator reduce_operator;
   PlanKind plan;  // Forces a plan, for tests and benchmarks; the same on all ranks.
   SubmissionPurpose purpose;
-  // For a collective: a digest of the call site, the same on all ranks (MLXCOMM_CHECK); 0: unknown.
+  // A digest of a collective's call site, the same on all ranks (MLXCOMM_CHECK); 0: unknown.
   std::uint8_t check[3];
 
   std::uint32_t check_word() const {

@@ -37,7 +37,7 @@ absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart 
 bool AwaitProgram(pid_t program, std::chrono::nanoseconds patience, int& status);
 // Converts waitpid(2)'s status to the exit code in shells: 128 + signal if a signal ended the program.
 int ExitCodeOf(int status);
-// For people: "by signal 11 (Segmentation fault)", "with exit code 2".
+// Describes the end: "by signal 11 (Segmentation fault)", "with exit code 2".
 std::string HowEnded(int exit_code);
 
 struct ProgramOutput {

@@ -207,7 +207,7 @@ constexpr bool Reduces(OperationKind kind) { return RowOf(kind).origin == Origin
 constexpr bool IsFromRoot(OperationKind kind) { return RowOf(kind).input.is_root_alone; }
 constexpr bool IsToRoot(OperationKind kind) { return RowOf(kind).output.is_root_alone; }
 constexpr bool HasRoot(OperationKind kind) { return IsFromRoot(kind) || IsToRoot(kind); }
-// Between two ranks: has a destination or source (peer_rank) and a tag.
+// Goes between two ranks: has a destination or source (peer_rank) and a tag.
 constexpr bool IsPointToPoint(OperationKind kind) { return RowOf(kind).origin == Origin::kPeer; }
 constexpr bool MayBeInPlace(OperationKind kind) { return RowOf(kind).may_be_in_place; }
 // Moves no data: ranks only wait for each other.

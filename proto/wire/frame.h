@@ -121,7 +121,7 @@ struct FrameHeader {
   std::uint32_t tag = 0;
   std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on rails without sums.
   std::uint64_t offset = 0;       // Bytes from the start of the step's range.
-  std::uint64_t digest = 0;       // Of the operation's signature; 0: none.
+  std::uint64_t digest = 0;       // Digest of the operation's signature; 0: none.
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);

@@ -34,7 +34,7 @@ inline constexpr bool IsOfRdma(SetupKind kind) {
 // Values of `services`. Every device has unreliable pairs; kUnreliableOnly in kRefuse: offer only these.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;
-// In kRefuse: the offered messages are too large; `message_bytes` is the largest size possible.
+// Set in kRefuse: the offered messages are too large; `message_bytes` is the largest size possible.
 inline constexpr std::uint32_t kSmallerMessages = 4;
 inline constexpr std::size_t kSetupWhyBytes = 160;
 

@@ -10,8 +10,8 @@ namespace mlxcomm::sim {
 
 enum class Planted : std::uint8_t {
   kNone,
-  kDropAcknowledgement,  // None goes out by itself, only with other frames.
-  kKeepDuplicates,       // A frame that was sent again goes up once more.
+  kDropAcknowledgement,  // Acknowledgements go out only with other frames.
+  kKeepDuplicates,       // A retransmitted frame is delivered twice.
   kForgetCredit,         // Every eighth lot of credit is never returned.
 };
 

@@ -47,9 +47,9 @@ struct BenchOptions {
   bool check = true;
   bool in_place = false;
   bool json = false;
-  unsigned ranks = 0;                 // On each node; 0 with `nodes`: one.
+  unsigned ranks = 0;                 // Ranks on each node; 0 with `nodes`: one.
   std::string nodes;                  // "all", or names; empty: this machine.
-  std::optional<std::uint32_t> rank;  // With `size`; neither: from the environment.
+  std::optional<std::uint32_t> rank;  // Needs `size`; without both, the environment's.
   std::optional<std::uint32_t> size;
 };
 

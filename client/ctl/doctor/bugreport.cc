@@ -105,7 +105,7 @@ std::string Devices(const v1::RdmaTrials& rdma) {
 
 std::string Tried(const v1::RdmaTrials& rdma) {
   std::string text = "Trials, each in its own process; nothing left this machine\n";
-  if (rdma.devices().empty()) return text + "  none: there is no device\n";
+  if (rdma.devices().empty()) return text + "  none: this machine has no device\n";
   if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
   for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Shown(device.name()) +

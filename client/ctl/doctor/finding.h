@@ -67,7 +67,7 @@ class Findings {
   using Values = std::vector<std::pair<std::string_view, std::string>>;
   // Aborts if the table has no such id.
   void Add(std::string_view id, std::string object, const Values& values = {}, Fix fix = {});
-  // By severity, the worst first, then by code; without consequences.
+  // Returns the findings by severity, worst first, then by code. Leaves out consequences of others.
   std::vector<Finding> Sorted() const;
 
  private:

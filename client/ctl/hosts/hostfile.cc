@@ -23,8 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
-// For user and host. It also bounds the results of brackets, which can make thousands of names from a short
-// text.
+// Limits user and host together. Also limits brackets, which can expand a short text to thousands of names.
 constexpr std::size_t kHostNameBytesMax = 255;
 // JSON is processed recursively, so deep nesting would overflow the stack. MLX's hosts need 5.
 constexpr std::size_t kNestingMax = 16;
@@ -257,7 +256,7 @@ Failure ReadTexts(const std::string& place, const json& values, std::vector<std:
   return {};
 }
 
-// For each rank: null, a device, or a list of devices.
+// Reads one entry for each rank: null, a device, or a list of devices.
 Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
   if (!values.is_array())
     return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));

@@ -23,9 +23,9 @@ inline constexpr std::size_t kHostsMax = 4096;
 inline constexpr unsigned kSlotsMax = 1024;
 
 struct HostEntry {
-  std::string name;  // For ssh: "mac-1", "user@10.0.0.1".
+  std::string name;  // The argument for ssh: "mac-1", "user@10.0.0.1".
   std::vector<std::string> ips;
-  std::vector<std::vector<std::string>> rdma;  // By rank: the devices towards it; empty: null.
+  std::vector<std::vector<std::string>> rdma;  // The devices towards each rank; empty: null.
   unsigned slots = 1;                          // Number of ranks; 0: unused.
 };
 
@@ -33,7 +33,7 @@ struct Hostfile {
   std::string backend;            // MLX's: "ring", "jaccl", "jaccl-ring", "mpi", "nccl".
   std::vector<std::string> envs;  // "NAME=VALUE".
   std::vector<HostEntry> hosts;
-  std::string note;  // For the user: the ignored settings of the file.
+  std::string note;  // Lists the file's ignored settings, for the user.
 };
 
 // Returns whether a name is safe for ssh: neither an option nor anything that a shell interprets, because

@@ -115,8 +115,8 @@ constexpr std::uint64_t kCopyTimeoutNs = 3600'000'000'000;
 
 Failure NotCopied(const std::string& message) { return Invalid("--copy: " + message); }
 
-// Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: there is no script here, or its
-// folder has too much to copy.
+// Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: the command names no script on
+// this machine, or the script's folder is too large.
 Failure FolderToCopy(const std::vector<std::string>& command, const std::string& directory,
                      std::string& folder) {
   const std::string script = ScriptOf(command);

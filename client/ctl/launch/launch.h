@@ -11,10 +11,10 @@ struct LaunchOptions {
   std::string called;  // argv[0].
   std::string socket_path;
   std::string job;    // Empty: named after the script.
-  std::string hosts;  // At most one of these three; none: this machine.
+  std::string hosts;  // Set at most one of these three; none: this machine.
   std::string hostfile;
   std::string nodes;                       // "all", or names of nodes.
-  unsigned ranks = 0;                      // On each host; 0: as the hostfile says, or one.
+  unsigned ranks = 0;                      // Ranks on each host; 0: the hostfile's, or one.
   unsigned total = 0;                      // 0: no limit.
   std::uint64_t grace_ns = 5'000'000'000;  // Delays SIGTERM for the other ranks after a failure.
   bool keep_going = false;

@@ -79,7 +79,7 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
 void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
   ChooseInput(rank, in);
   ::dup2(error, STDERR_FILENO);
-  // With another launcher's variables, MLX would use its own ring.
+  // If another launcher's variables were left, MLX would use its own ring.
   for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR",
                                  "JACCL_RANK", "JACCL_IBV_DEVICES", "JACCL_COORDINATOR"}) {
     ::unsetenv(name);

@@ -48,7 +48,7 @@ class LocalRanks : public RankHost {
     pid_t pid = -1;
     std::array<FileDescriptor, 2> output;  // Standard output and error.
     bool reads = false;
-    FileDescriptor input;  // For GiveInput; not valid: it takes no more.
+    FileDescriptor input;  // GiveInput writes to it; not valid: it takes no more.
     std::string input_left;
     Clock::time_point took_at;
     bool ended = false;

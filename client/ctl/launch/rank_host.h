@@ -74,7 +74,7 @@ class RankHost {
   // Sends the signal to every rank; after kRankPatience the remaining ones get SIGKILL.
   virtual void End(int signal) = 0;
   virtual bool done() const = 0;
-  // For the ranks that read; empty: end of input.
+  // Passes input to the ranks that read it; empty: end of input.
   virtual void GiveInput(std::string_view bytes) = 0;
   // While held, output stays in the pipes, and ranks that write wait.
   virtual void HoldOutput(bool hold) = 0;

@@ -77,7 +77,7 @@ class RankLines {
   std::map<unsigned, std::array<Stream, 2>> ranks_;
   static constexpr std::chrono::milliseconds kQuiet{200};
   const Stream* prompt_ = nullptr;  // Its unfinished line is on standard output.
-  std::deque<Chunk> waiting_;       // For both streams, in order.
+  std::deque<Chunk> waiting_;       // Not yet written, in order; both streams.
   std::size_t taken_ = 0;           // Bytes of the first that were written.
   std::size_t waiting_bytes_ = 0;
 };

@@ -17,7 +17,7 @@ struct RecordOptions {
   std::string job;  // Empty: all; so for group.
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all.
-  bool json = false;                 // For a trace: print even to a terminal.
+  bool json = false;                 // Prints a trace even to a terminal.
   bool tracks = false;
 };
 

@@ -31,7 +31,7 @@ class Bookmark {
   std::string folder_;  // Empty: no home folder.
   uid_t user_;
   gid_t group_;
-  std::string text_;  // As written; empty: not written.
+  std::string text_;  // The file's text; empty: not written.
 };
 
 }  // namespace mlxcomm::ctl

@@ -17,7 +17,7 @@ from .tracebacks import ends_at_caller
 __all__ = ["barrier", "check", "counters", "init", "is_ours", "name", "rank", "set_timeout", "shrink", "size",
            "split"]
 
-# By process id and place: a forked child must not use its parent's group.
+# Keyed by process id and place: a forked child must not use its parent's group.
 _worlds: dict[tuple, mx.distributed.Group] = {}
 _default_places: dict[int, Place] = {}  # Keyed by process id.
 # A lock for each place: threads that call init at once join once, and one process may be several ranks.

@@ -25,10 +25,10 @@ _MAIN_SECONDS = 0.2  # The main thread gets this long to run the handler itself.
 _POLL_SECONDS = 0.05
 
 _set, _get = signal.signal, signal.getsignal
-_handlers = {}  # By signal: the program's handler; Python's own table has _on_main.
-_handled = {}   # By signal: how many had arrived when its handler last ran.
+_handlers = {}  # Signal to the program's handler; Python's own table has _on_main.
+_handled = {}   # Signal to how many had arrived when its handler last ran.
 _skipped = set()  # Signals whose handler the runner ran, and which the main thread must skip.
-_raised = {}    # By signal: the exception that its handler raised in the runner.
+_raised = {}    # Signal to the exception that its handler raised in the runner.
 _deferred = []  # Arguments of signal.signal calls in the runner.
 _claim = threading.RLock()  # Reentrant: one handler may interrupt another's claim.
 _runner = None

@@ -66,7 +66,7 @@ def _install():
             from mlxcomm.backends import install
         else:
             from mlxcomm.other_mlx import install
-    except Exception as error:  # For example a damaged installation: the program runs without mlxcomm.
+    except Exception as error:  # The installation may be damaged: the program runs without mlxcomm.
         print(f"mlxcomm: MLXCOMM_INSTALL={words} does nothing: {error}", file=sys.stderr)
         return
     try:

@@ -40,17 +40,17 @@ void RingReduce(const PlanRequest& request, Plan& plan);
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
 // n on each link to the root's node.
 void ExchangeReduce(const PlanRequest& request, Plan& plan);
-// On the link to node j: B_j.
+// Sends B_j on the link to node j.
 void ExchangeReduceScatter(const PlanRequest& request, Plan& plan);
-// On each link from node i: B_i.
+// Sends B_i on each link from node i.
 void ExchangeAllGather(const PlanRequest& request, Plan& plan);
 // n on each link from the root's node.
 void ExchangeBroadcast(const PlanRequest& request, Plan& plan);
-// On the link from i to j: the data of i's ranks for j's. all_to_all_v first sends a digest of its counts.
+// Sends the data of i's ranks for j's on the link from i to j. all_to_all_v sends a digest of counts first.
 void ExchangeAllToAll(const PlanRequest& request, Plan& plan);
-// On the link from node i to the root's: B_i.
+// Sends B_i on the link from node i to the root's.
 void ExchangeGather(const PlanRequest& request, Plan& plan);
-// On the link from the root's node to i: B_i.
+// Sends B_i on the link from the root's node to i.
 void ExchangeScatter(const PlanRequest& request, Plan& plan);
 
 // --- halving and doubling. Thakur, Rabenseifner, Gropp: Optimization of collective communication operations
@@ -72,11 +72,11 @@ bool CanHalve(const GroupLayout& layout);
 void TreeBroadcast(const PlanRequest& request, Plan& plan);
 // n on each link from a child to its parent.
 void TreeReduce(const PlanRequest& request, Plan& plan);
-// To the first node and back: n on each link between child and parent.
+// Goes to the first node and back, with n on each link between child and parent.
 void TreeAllReduce(const PlanRequest& request, Plan& plan);
-// On the link from a child: the blocks of its subtree.
+// Sends the blocks of its subtree on the link from a child.
 void TreeGather(const PlanRequest& request, Plan& plan);
-// On the link to a child: the blocks of its subtree.
+// Sends the blocks of its subtree on the link to a child.
 void TreeScatter(const PlanRequest& request, Plan& plan);
 
 // --- single plans.

@@ -58,7 +58,7 @@ class OneWayAllGather {
   const Blocks& blocks_;
   Ring ring_;
   int place_;
-  SmallTable<std::int32_t> arrived_;  // By rank: the step that received its block.
+  SmallTable<std::int32_t> arrived_;  // Keyed by rank: the step that received its block.
 };
 
 }  // namespace

@@ -149,7 +149,7 @@ class OneWayAllReduce {
   int place_;
   Part elements_;
   std::uint64_t scratch_ = 0;
-  SmallTable<std::int32_t> scratch_sent_;  // By slot: its last reader.
+  SmallTable<std::int32_t> scratch_sent_;  // Keyed by slot: its last reader.
   SmallTable<std::int32_t> complete_;      // By slice, for the last ones.
   std::uint64_t slice_ = 0;
   Part slice_elements_;

@@ -9,7 +9,7 @@
 namespace mlxcomm::platform {
 namespace {
 
-// As in <IOKit/IOKitLib.h>: objects are Mach ports, names have 128 bytes.
+// Copied from <IOKit/IOKitLib.h>: objects are Mach ports, names have 128 bytes.
 using IoObject = std::uint32_t;
 using IoName = char[128];
 constexpr char kServicePlane[] = "IOService";

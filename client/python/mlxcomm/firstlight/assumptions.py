@@ -5,7 +5,7 @@ import collections
 
 SOURCES = {"xnu": "XNU's source", "note": "Apple, TN3205", "mlx": "MLX's source", "users": "users' reports",
            "llama": "llama.cpp, transport-apple.cpp", "guess": "guess"}
-# Under each step: an id, whose meaning never changes; the source; the assumption.
+# A step's rows: id, whose meaning never changes; source; assumption.
 TABLE = """
 system
   port-link-local xnu each Thunderbolt port with a cable has an IPv6 link-local address

@@ -111,7 +111,7 @@ class Pseudonyms:
 
 class Notes:
     def __init__(self):
-        self.verdicts = {}  # By id: the verdict and its reason.
+        self.verdicts = {}  # Id to verdict and reason.
         self.file = {"format": "mlxcomm-firstlight", "version": 1, "about": ABOUT, "names_replaced": True,
                      "system": {}, "took_ms": 0, "summary": {}, "assumptions": [], "steps": [],
                      "measurements": [], "interfaces": [], "findings": [],
