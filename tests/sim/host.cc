@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint16_t kTcpPort = 7470;
 constexpr std::size_t kUnreadMax = 32;
+constexpr std::uint64_t kConnectPatience = 400 * kMillisecond;  // Same as TcpFabric's.
 
 }  // namespace
 
@@ -118,6 +119,7 @@ void Host::EndDaemon(bool reports) {
   }
   for (Port& port : ports_) {
     port.dialing = false;
+    port.unanswered = false;
     port.due = false;
     ++port.attempt;
   }
@@ -163,6 +165,7 @@ void Host::OnCarrier(const Cable& cable, bool up) {
       port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
       ++port.attempt;
       port.due = false;
+      if (std::exchange(port.unanswered, false)) port.dialing = false;  // Same as TcpFabric.
       DialSoon(port, 0);
     }
   }
@@ -197,22 +200,31 @@ void Host::Dial(Port& port) {
     return;
   }
   port.dialing = true;
-  const std::uint64_t life = life_;
-  // A host that is on answers, or its system refuses; a host that is off sends nothing.
-  const bool answers = port.cable->up() && port.peer->state() != State::kOff;
+  ++port.dials_begun;
+  Connect(port, kConnectPatience, schedule_.now_ns() + options_.node.fabric.greeting_timeout_ns);
+}
+
+// A host that is on answers, or its system refuses; a host that is off sends nothing.
+void Host::Connect(Port& port, std::uint64_t patience_ns, std::uint64_t deadline_ns) {
   const bool refuses = port.cable->up() && port.peer->state() == State::kOff;
-  if (answers) {
+  if (port.cable->up() && !refuses) {
+    port.unanswered = false;
     return std::make_shared<Hello>(schedule_, *this, port, random_.Fork("hello"))->Begin();
   }
-  const std::uint64_t wait =
-      refuses ? 2 * port.cable->options().latency_ns : options_.node.fabric.greeting_timeout_ns;
-  schedule_.After(wait, [this, &port, refuses, life] {
-    if (life == life_ && port.dialing) OnDialEnded(port, false, refuses);
+  port.unanswered = !refuses;
+  const std::uint64_t wait_ns = refuses ? 2 * port.cable->options().latency_ns
+                                        : std::min(patience_ns, deadline_ns - schedule_.now_ns());
+  schedule_.After(wait_ns, [=, this, &port, life = life_, dial = port.dials_begun] {
+    if (life != life_ || !port.dialing || dial != port.dials_begun) return;
+    const bool tries_again = state_ == State::kRunning && schedule_.now_ns() < deadline_ns;
+    if (refuses || !tries_again) return OnDialEnded(port, false, refuses);
+    Connect(port, 2 * patience_ns, deadline_ns);
   });
 }
 
 void Host::OnDialEnded(Port& port, bool joined, bool refused) {
   port.dialing = false;
+  port.unanswered = false;
   if (refused && daemon_ != nullptr) {
     daemon_->node().AdvanceTo(schedule_.now_ns());
     daemon_->links().OnGone(port.peer->id(), "its daemon has ended");

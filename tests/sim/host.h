@@ -38,6 +38,8 @@ struct Port {
   wire::AddressBytes peer_address{};
   std::uint64_t pause_ns = 0;
   bool dialing = false;
+  bool unanswered = false;  // It dials a cable that carries nothing.
+  std::uint64_t dials_begun = 0;
   bool due = false;           // An attempt is scheduled.
   std::uint64_t attempt = 0;  // Changes to make a scheduled one void.
 };
@@ -117,6 +119,7 @@ class Host final : public DaemonListener {
   void EndDaemon(bool reports);
   void DialSoon(Port& port, std::uint64_t delay_ns);
   void Dial(Port& port);
+  void Connect(Port& port, std::uint64_t patience_ns, std::uint64_t deadline_ns);
 
   std::size_t index_;
   Schedule& schedule_;

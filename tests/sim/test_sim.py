@@ -94,6 +94,17 @@ def test_a_proxy_that_swallows_frames_costs_a_connection(tmp_path):
     assert run.returncode == 0, run.stdout
 
 
+@pytest.mark.parametrize("pulled_us", [300_000, 700_000, 1_300_000, 2_500_000])
+def test_a_cable_that_is_plugged_in_carries_again_at_once(tmp_path, pulled_us):
+    """Why: a connect that gets no answer takes seconds, and must not outlast the cable."""
+    script = tmp_path / "script"
+    script.write_text(f"grace_us {2 * pulled_us + 1_000_000}\ncable tcp reported\npull 0 0 {pulled_us}\n")
+    run = simulate("--script", str(script))
+    events = [line.split()[1:] for line in run.stdout.splitlines() if line.startswith("event ")]
+    assert [kind for _, kind, *_ in events] == ["rail_down", "link_waits", "rail_up"], run.stdout
+    assert int(events[-1][0]) - int(events[0][0]) < pulled_us + 100_000, run.stdout
+
+
 @pytest.mark.parametrize("bug", [
     "keep-duplicates",
     *(pytest.param(bug, marks=pytest.mark.slow) for bug in ("drop-acknowledgement", "forget-credit"))])
