@@ -2,7 +2,7 @@
 
 It installs below /usr/local/mlxcomm, with copies of the linked Homebrew libraries (delocate-path);
 /etc/paths.d adds its bin/ to PATH, where man finds the man pages too. It does not contain the service: `sudo
-mlxcommctl service install` copies programs and libraries from there, also for an upgrade.
+mlxcommctl service install` copies programs and libraries from there, for an upgrade as well.
 
 It is signed if $MLXCOMM_INSTALLER_IDENTITY names a certificate in the keychain. The output is not
 reproducible: both tools write the current time and the file system's order.

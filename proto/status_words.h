@@ -26,7 +26,7 @@ inline v1::Transport::Value Reported(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 
-// nullptr: the node has no link to that peer.
+// nullptr if the node has no link to that peer.
 inline v1::LinkStatus* FindLink(v1::NodeStatus& node, const std::string& peer_id) {
   for (v1::LinkStatus& link : *node.mutable_links()) {
     if (link.peer_id() == peer_id) return &link;
@@ -37,7 +37,8 @@ inline v1::LinkStatus* FindLink(v1::NodeStatus& node, const std::string& peer_id
 // Separates a node's name from the first digits of its id if several nodes have that name.
 inline constexpr char kIdBehind = '~';
 inline constexpr std::size_t kIdDigits = 4;
-// Returns "mac" for "mac~1a2b" if the node's id begins so; empty: no other node has its name.
+// Returns "mac" for "mac~1a2b" if the node's id begins with these digits; empty: no other node has
+// its name.
 inline std::string SharedName(const std::string& name, const std::string& id) {
   const std::size_t behind = name.rfind(kIdBehind);
   const bool shared = behind != std::string::npos && name.size() - behind - 1 == kIdDigits &&

@@ -15,7 +15,7 @@ import time
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SHOWN_LINES = 200  # Of the log of what failed.
+SHOWN_LINES = 200  # Bytes of a failed step's log to show.
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"  # New suites have none of their own.
 
@@ -101,7 +101,7 @@ class Chroot:
         self.cache = cache  # ccache's, which chroots may share.
         self.packages = packages
         self.root = folder / "root"
-        self.made = folder / "made"  # There once debootstrap has ended well.
+        self.made = folder / "made"  # Exists once debootstrap has succeeded.
 
     def make(self, log):
         if self.made.exists():
@@ -134,14 +134,14 @@ class Chroot:
         return "\n".join(self.packages)
 
     def install(self, log):
-        # Done once for a list of packages: to look for newer ones at each run would build all anew.
+        # Done once for a list of packages: looking for newer ones at each run would rebuild everything.
         wanted = self.wanted()
         installed = self.folder / "installed"
         if installed.exists() and installed.read_text(encoding="utf-8") == wanted:
             print("all of them are there; --fresh looks for newer ones", file=log)
             return True
         self.write("etc/apt/sources.list", "\n".join(self.sources()) + "\n")
-        # A suite that is frozen, or a mirror that lags, says that its list is out of date.
+        # A suite that is frozen, or a mirror that lags, reports that its list is out of date.
         self.write("etc/apt/apt.conf.d/90mlxcomm", 'Acquire::Check-Valid-Until "false";\n'
                    'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n')
         for file in ("resolv.conf", "hosts"):
@@ -196,7 +196,7 @@ class Step:
 
     def __init__(self, name, work, logs, after=(), results=None):
         self.name = name
-        self.work = work        # Gets the log; says whether it went well.
+        self.work = work        # Gets the log; returns whether it succeeded.
         self.after = after
         self.results = results  # Folder of JUnit's XML.
         self.state = "waiting"
@@ -205,7 +205,7 @@ class Step:
 
 
 def carry_out(steps):
-    """Runs all steps whose needs are fine, and shows the logs of failed ones."""
+    """Runs all steps whose prerequisites succeeded, and shows the logs of failed ones."""
     done = {step.name: step for step in steps}
     for step in steps:
         if any(done[name].state != "fine" for name in step.after):
@@ -213,7 +213,7 @@ def carry_out(steps):
             print(f"not run  {step.name}", flush=True)
             continue
         print(f"begins   {step.name}", flush=True)
-        if step.results:  # Those of an earlier run are no results of this one.
+        if step.results:  # Results of an earlier run do not count.
             for old in step.results.glob("*.xml"):
                 old.unlink()
         begin = time.monotonic()
@@ -235,7 +235,7 @@ def counts(step):
         try:
             cases = list(xml.etree.ElementTree.parse(file).iter("testcase"))
         except xml.etree.ElementTree.ParseError:
-            continue  # Of a program that was ended; ctest counts it as failed.
+            continue  # From a program that was killed; ctest counts it as failed.
         for case in cases:
             skipped = case.get("result") == "skipped"
             if case.get("status") == "notrun" and not skipped:
@@ -247,7 +247,7 @@ def counts(step):
 
 
 def report(steps):
-    """Shows a table, and returns whether all steps are fine."""
+    """Shows a table, and returns whether all steps succeeded."""
     print("\n  seconds   tests  failed  skipped  step")
     for step in steps:
         reported = step.results and step.state != "not run"

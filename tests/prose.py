@@ -97,7 +97,7 @@ SENTENCE_END = re.compile(r"[.!?][)\"'*\]]*(?=\s|$)")
 def prose_of_markdown(text):
     for pattern in (FENCE, HTML_COMMENT, HEADING, TABLE_RULE):
         text = pattern.sub(lambda found: blanked(found[0]), text)
-    # One word, however much code it is; and a link is what it shows.
+    # One word, however long the code is; a link counts as its text.
     text = CODE_SPAN.sub(lambda found: re.sub(r"\s", "_", blanked(found[0], "_")), text)
     text = LINK_END.sub(lambda found: blanked(found[0]), text)
     return text.replace("**", "  ").replace("[", " ").replace("]", " ")
@@ -120,7 +120,7 @@ def blocks_of_markdown(prose):
 
 
 def sentences_of(block, is_cell):
-    """(where, text); a cell holds fragments, which semicolons part as well."""
+    """(where, text); a cell holds fragments, which semicolons separate as well."""
     begin = 0
     ends = [found.end() for found in SENTENCE_END.finditer(block)]
     if is_cell:
@@ -134,7 +134,7 @@ def sentences_of(block, is_cell):
 NOT_CODE = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|"(?P<string>(?:\\.|[^"\\\n])*)"|"""
     r"""'(?:\\[^'\n]+|\\'|[^\\'\n])'""", re.DOTALL)
-SIGNS = {  # That make it a comment or a string, or stand for something else there.
+SIGNS = {  # That make it a comment or a string, or have another meaning there.
     "comment": re.compile(r"^/[/*]+|\*/$|(?<=\n) *\*(?= )"),
     "string": re.compile(r'^"|"$|\\.'),
 }
@@ -197,7 +197,7 @@ def faults_of_code(text, kind):
 
 
 def faults_of_subject(message):
-    """Of a commit's message; merges and reverts have git's subjects."""
+    """Faults of a commit's message; merges and reverts have git's subjects."""
     subject = message.strip().partition("\n")[0]
     if re.match(r"Merge |Revert \"|(fixup|squash|amend)! ", subject):
         return []
@@ -209,7 +209,7 @@ def faults_of_subject(message):
 
 
 def faults_of(name, text):
-    """Each as file:line: what is wrong."""
+    """Each as file:line: the fault."""
     if name.endswith(".md"):
         found = faults_of_readme(text)
     else:

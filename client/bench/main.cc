@@ -1,5 +1,5 @@
-// mlxcomm-bench: one rank of `mlxcommctl bench`. Like nccl-tests, it runs for each size some warm-up
-// operations, some that are timed together, and one whose result is checked. Rank 0 collects all ranks' times
+// mlxcomm-bench: one rank of `mlxcommctl bench`. Like nccl-tests, for each size it runs warm-up
+// operations, timed operations, and one whose result is checked. Rank 0 collects all ranks' times
 // and numbers of wrong elements.
 //
 // Before each size rank 0 writes "ready" and waits for a line; after it, it writes
@@ -20,7 +20,7 @@ namespace mlxcomm::bench {
 namespace {
 
 struct MeasureOptions {
-  std::string socket_path;  // Empty: the default.
+  std::string socket_path;  // Empty means the default.
   std::string job;
   Measured measured;
   std::vector<std::uint64_t> counts;
@@ -108,7 +108,7 @@ class Rank {
     receive.Wait();
   }
 
-  // Overwrites old results, and in place the input, before the checked operation.
+  // Overwrites old results before the checked operation; in place, that is also the input.
   std::uint64_t Check(std::uint64_t count) {
     const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
     std::fill_n(static_cast<std::uint8_t*>(output_), bytes, std::uint8_t{0xa5});

@@ -123,7 +123,8 @@ class HelpFormat final : public CLI::Formatter {
   }
 };
 
-// As the first argument: mlxcommctl parses the others and runs nothing. Tests use it for documented commands.
+// If this is the first argument, mlxcommctl parses the others and runs nothing. Tests use it for
+// documented commands.
 constexpr char kCheckUsage[] = "__check";
 
 // Options that nearly all verbs have.

@@ -38,7 +38,7 @@ int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
   std::fill_n(out.as<std::int32_t>(), sent_count, static_cast<std::int32_t>(column.rank()));
   mlxcomm::Ticket ticket =
       column.AllToAllVAsync(out.data(), in.data(), sent.data(), received.data(), MLXCOMM_INT32);
-  ticket.Wait();  // Other work could be done meanwhile.
+  ticket.Wait();  // Other work could be done in the meantime.
   const auto last = static_cast<std::int32_t>(column.size() - 1);
   return in.as<std::int32_t>()[received_count - 1] == last ? 0 : 1;
 }
@@ -70,7 +70,7 @@ int Run(std::uint32_t columns, bool lose_a_rank) {
     if (rank == 0) std::printf("%s\n", error.what());
   }
   mlxcomm::Group rest = world.Shrink();
-  if (rank == 0) std::printf("%s goes on with %u ranks\n", rest.name().c_str(), rest.size());
+  if (rank == 0) std::printf("%s continues with %u ranks\n", rest.name().c_str(), rest.size());
   return SumAlong(rest, connection);
 }
 

@@ -9,7 +9,7 @@ namespace mlxcomm::client {
 namespace {
 
 // Messages contain names that others chose. mlxcomm.h promises UTF-8, and Python would raise
-// another error in place of a message that is not.
+// a different error for a message that is not valid.
 void CopyText(std::string_view text, char* out, std::size_t capacity) {
   std::size_t used = 0;
   while (!text.empty() && used + 1 < capacity) {
@@ -48,15 +48,15 @@ mlxcomm_code ReportSuccess(mlxcomm_error* error) {
 mlxcomm_code ReportException(mlxcomm_error* error) noexcept {
   mlxcomm_code code = MLXCOMM_INTERNAL;
   std::string_view text =
-      "an exception that nobody expected: a bug of mlxcomm, or of what it was given to call";
+      "an unexpected exception: a bug in mlxcomm, or in a function passed to it";
   try {
     throw;
   } catch (const std::bad_alloc&) {
     code = MLXCOMM_RESOURCE_EXHAUSTED;
-    text = "no memory: raise this process's limit (ulimit -v), or end what else takes memory here";
+    text = "out of memory: raise this process's limit (ulimit -v), or end other programs here";
   } catch (const std::system_error&) {
     code = MLXCOMM_RESOURCE_EXHAUSTED;
-    text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
+    text = "cannot start a thread: raise this process's limit of threads (ulimit -u) or of memory";
   } catch (...) {  // NOLINT(bugprone-empty-catch): it is reported already.
   }
   if (error != nullptr) {

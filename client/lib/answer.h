@@ -13,8 +13,8 @@ namespace mlxcomm::client {
 mlxcomm_code Report(const Failure& failure, mlxcomm_error* error);
 mlxcomm_code ReportSuccess(mlxcomm_error* error);
 
-// For the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused,
-// else INTERNAL. Allocates nothing.
+// For the exception that is being handled: RESOURCE_EXHAUSTED if memory or a thread was refused,
+// otherwise INTERNAL. Allocates nothing.
 mlxcomm_code ReportException(mlxcomm_error* error) noexcept;
 
 // Returns what the body returns; no exception leaves the C interface.

@@ -35,7 +35,7 @@ std::optional<std::uint64_t> ArenaAllocator::Allocate(std::uint64_t bytes) {
   return best->first;
 }
 
-// The warmest range that is not much too large, else the smallest that fits.
+// The warmest range that is not much too large, otherwise the smallest that fits.
 ArenaAllocator::Ranges::iterator ArenaAllocator::FindFree(std::uint64_t bytes) {
   auto best = ranges_.end();
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
@@ -150,7 +150,7 @@ void ArenaAllocator::Release(std::unique_lock<std::mutex>& lock, Ranges::iterato
   if (warm_ > warm_max_) GiveBackTooMuch(lock);
 }
 
-// Free neighbours of the same warmth become one.
+// Free neighbours of the same warmth are merged.
 void ArenaAllocator::Merge(Ranges::iterator range) {
   const auto next = std::next(range);
   if (next != ranges_.end() && !next->second.used && next->second.warm == range->second.warm) {
@@ -165,7 +165,7 @@ void ArenaAllocator::Merge(Ranges::iterator range) {
   ranges_.erase(range);
 }
 
-// Gives back what stayed because of a device, once it may go: the coldest first.
+// Releases pages that were kept for a device, once it no longer needs them, coldest first.
 void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
   while (warm_ > warm_max_) {
     auto coldest = ranges_.end();
@@ -184,8 +184,9 @@ void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// False: a device has pages of the arena, so they stay. Without the mutex, because gigabytes take long;
-// meanwhile the range counts as used and freed, so nobody else takes or joins it. Then it is neither.
+// False if a device has pages of the arena, so they stay. Without the mutex, because releasing
+// gigabytes takes a long time; until then the range counts as used and freed, so no other thread
+// takes or joins it. Afterwards it is neither.
 bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
   const std::uint64_t offset = range->first;
   const std::uint64_t bytes = range->second.bytes;
@@ -198,13 +199,13 @@ bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterat
   --giving_back_;
   range->second.used = false;
   range->second.freed = false;
-  given_back_.notify_all();  // Waiters go on when the caller has made the range free.
+  given_back_.notify_all();  // Waiting threads continue once the caller has freed the range.
   return has_gone;
 }
 
 bool ArenaAllocator::GiveBackPages(std::uint64_t offset, std::uint64_t bytes) {
   if (data_ == nullptr) return true;
-  const std::lock_guard one_at_a_time(giving_back_mutex_);  // `giving_back` is one thread's.
+  const std::lock_guard one_at_a_time(giving_back_mutex_);  // `giving_back` belongs to one thread.
   if (pages_ != nullptr) {
     pages_->giving_back.store(1, std::memory_order_seq_cst);
     if (pages_->registered.load(std::memory_order_seq_cst) != 0) {

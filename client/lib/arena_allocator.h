@@ -3,8 +3,8 @@
 // Free ranges are kept in order of address, so neighbours merge; the range freed last is used
 // first, because its pages are warm. Beyond kWarmBytes of free memory the pages of a freed range go
 // back to the system (the address space stays), unless a device has pages of the arena; the surplus
-// then goes when a later range is freed. Warm and cold neighbours stay separate, and are joined only for a
-// request that fits into neither.
+// is then released when a later range is freed. Warm and cold neighbours stay separate, and are
+// joined only for a request that fits into neither.
 //
 //   [used, pinned][warm][cold            ][used][cold    ]
 //                  '------------------'  one range for a request larger than each
@@ -28,7 +28,7 @@
 
 namespace mlxcomm::client {
 
-// The remedy where no range is large enough. A client that asks for no size gets all that the
+// The remedy if no range is large enough. A client that requests no size gets the largest that the
 // daemon allows.
 inline constexpr const char kArenaRemedy[] =
     "Free buffers, or ask for a larger arena (arena_bytes, when connecting). If this is the "
@@ -50,13 +50,13 @@ class ArenaAllocator {
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
 
   // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is given back to
-  // the system. `pages` says whether pages may be given back; nullptr: always. `warm_bytes` of free
-  // memory are kept in any case.
+  // the system. `pages` decides whether pages may be released; nullptr means always. `warm_bytes`
+  // of free memory are kept in any case.
   ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
                  queue::ArenaPages* pages = nullptr, std::uint64_t warm_bytes = kWarmBytes);
 
-  // Offset of a range of at least `bytes`; nullopt: no range is large enough. Waits for pages that
-  // another thread gives back, if only these lack.
+  // Offset of a range of at least `bytes`; nullopt if no range is large enough. Waits for pages
+  // that another thread is releasing, if only these are missing.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
   struct Part {
     std::uint64_t offset = 0;
@@ -76,15 +76,15 @@ class ArenaAllocator {
     std::array<Ranges::iterator, kMost> ranges_;
     std::size_t count_ = 0;
   };
-  // Pins each of at most Pins::kMost parts. nullptr; or the first part that does not lie in one
-  // range that is allocated and not freed, and then nothing is pinned. `pins` are empty before.
+  // Pins each of at most Pins::kMost parts. Returns nullptr, or the first part that is not inside
+  // one allocated range that is not freed; then nothing is pinned. `pins` must be empty.
   [[nodiscard]] const Part* Pin(std::span<const Part> parts, Pins& pins);
-  // Leaves them empty. What is freed by it may go back to the system, which takes the caller's time
-  // and holds up nobody else.
+  // Leaves them empty. Memory that this frees may go back to the system, which takes the caller's
+  // time and delays no other thread.
   void Unpin(Pins& pins);
 
-  // Marks a range as freed and pins it, so that unpinning frees it; returns the whole of it. nullopt:
-  // not the start of an allocated range. `pins` are empty before.
+  // Marks a range as freed and pins it, so that unpinning frees it. Returns the whole range, or
+  // nullopt if none starts there. `pins` must be empty.
   std::optional<Part> Retire(std::uint64_t offset, Pins& pins);
 
   std::uint64_t used_bytes() const;
@@ -109,9 +109,9 @@ class ArenaAllocator {
   queue::ArenaPages* const pages_;
   const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
-  std::mutex giving_back_mutex_;  // Held alone, or with none that operations need.
+  std::mutex giving_back_mutex_;  // Never held with a mutex that operations need.
   std::condition_variable given_back_;
-  int giving_back_ = 0;  // Threads that do.
+  int giving_back_ = 0;  // Threads that are releasing pages.
   Ranges ranges_;        // The whole arena, by offset.
   std::uint64_t used_ = 0;
   std::uint64_t warm_ = 0;

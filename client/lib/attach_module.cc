@@ -133,7 +133,7 @@ Failure Shrink(mlxcomm_attachment& attachment, std::uint64_t group, std::uint64_
   request.set_timeout_ms(ToMs(timeout_ns));
   const ControlChannel::Ended end =
       Call(attachment, "/mlxcomm.v1.Control/Shrink", request, timeout_ns, interrupt, reply);
-  if (!Ok(end)) return Refused(end, "waiting for the ranks that are left of a group");
+  if (!Ok(end)) return Refused(end, "waiting for the remaining ranks of a group");
   facts.rank = reply.rank();
   return Made(reply, facts);
 }

@@ -1,9 +1,9 @@
 // Declares what libmlxcomm needs of the control service, as a table of functions. The module
-// libmlxcomm_attach has it, and is loaded when a process first connects, so linking or importing mlxcomm
-// costs nothing for it. Both are of the same build.
+// libmlxcomm_attach provides it; it is loaded when a process first connects, so linking or
+// importing mlxcomm does not pay for it. Both come from the same build.
 //
-// Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their deadline if the daemon
-// keeps none. Failure messages are for users and do not mention the protocol.
+// Blocking calls check `interrupt` about every 50 ms, and end ten seconds after their deadline if
+// the daemon does not enforce it. Failure messages are for users and do not mention the protocol.
 //
 // Owner: the module, static. Thread: any. Memory: an attachment is made by open and ended by close.
 #pragma once
@@ -34,7 +34,7 @@ struct Member {
 struct GroupFacts {
   std::uint64_t id = 0;
   std::uint32_t rank = 0;
-  std::uint64_t timeout_default_ns = 0;  // 0: as the world group's.
+  std::uint64_t timeout_default_ns = 0;  // 0 means the same as the world group's.
   std::string name;
   std::vector<Member> members;  // Ordered by rank.
 };
@@ -58,7 +58,7 @@ struct SplitCall {
   std::uint64_t timeout_ns = 0;
 };
 
-inline constexpr int kAwaitedCircle = 2;  // `ended` of awaited().
+inline constexpr int kAwaitedCircle = 2;  // Values of awaited()'s `ended`.
 
 // Its number changes with the table.
 inline constexpr char kAttachTableSymbol[] = "mlxcomm_attach_table_v6";
@@ -68,17 +68,17 @@ inline constexpr char kAttachTableSymbol[] = "mlxcomm_attach_table_v6";
 struct mlxcomm_attach_table {
   // Takes over the connection; `token` are the hello's bytes.
   mlxcomm_attachment* (*open)(int connection, const std::uint8_t* token, std::size_t token_bytes);
-  // Joins a job; blocks. `facts` are filled in by success.
+  // Joins a job; blocks. `facts` is filled in on success.
   mlxcomm::Failure (*attach)(mlxcomm_attachment&, const mlxcomm::client::JoinCall& call,
                              mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
-  // Makes the group of these ranks of `parent`; the answer comes at once.
+  // Makes the group of these ranks of `parent`; the daemon answers at once.
   mlxcomm::Failure (*split)(mlxcomm_attachment&, const mlxcomm::client::SplitCall& call,
                             mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
-  // Makes the group of the ranks that are left; blocks.
+  // Makes a group of the remaining ranks; blocks.
   mlxcomm::Failure (*shrink)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t timeout_ns,
                              mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
   // Asks the daemon to end an operation, and waits at most patience_ns for its answer. Returns whether it has
-  // answered. The operation's end comes as its completion.
+  // answered. The operation ends with its completion.
   bool (*cancel)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
                  std::uint64_t patience_ns);
   // Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the other
@@ -89,7 +89,8 @@ struct mlxcomm_attach_table {
   bool (*awaited)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
                   std::uint64_t patience_ns, mlxcomm_interrupt interrupt, std::span<char> text,
                   int& ended);
-  // Leave one group, or all: in order (NULL), or because of the fault `why`. They wait at most a second.
+  // Leave one group, or all: normally (NULL), or because of the fault `why`. They wait at most a
+  // second.
   void (*release)(mlxcomm_attachment&, std::uint64_t group);
   void (*detach)(mlxcomm_attachment&, const char* why);
   void (*close)(mlxcomm_attachment*);

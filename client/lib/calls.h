@@ -6,7 +6,8 @@
 // An operation is on a page, with the daemon, or has an outcome. One mutex guards the table, the queue and
 // the pages, because the submission ring has one producer; an operation that meets the other ranks at once
 // takes it once. The ranges of the arena that an operation uses are pinned before that mutex is released,
-// until the operation has ended. One that has ended by then needs no pins, because Free takes the mutex.
+// until the operation has ended. An operation that has ended by then needs no pins, because Free
+// takes the mutex.
 //
 // Owner: Connection. Thread: any. Memory: an entry for each operation in flight, allocated once.
 #pragma once
@@ -29,8 +30,8 @@
 
 namespace mlxcomm::client {
 
-// Why a call was refused; mostly nothing. On the payload path, because an empty Failure takes many times
-// as long to return.
+// Why a call was refused; usually empty. Used on the payload path, because returning an empty
+// Failure takes many times as long.
 using Refusal = std::optional<Failure>;
 
 // A group's operation whose arguments have been checked.
@@ -74,21 +75,23 @@ class Calls {
   Calls(Queue& queue, Pages& pages, ArenaAllocator& allocator, std::byte* arena,
         const queue::SpinLimits& waiting, const Control& control, std::string if_lost);
 
-  // Like the allocator's. Where there is no room, it first collects operations that have ended.
+  // Like the allocator's. If there is no room, it first collects operations that have ended.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
-  // At once, or when no operation uses the range any more. False: not the start of an allocated range.
+  // At once, or when no operation uses the range any more. False if no allocated range starts
+  // there.
   bool Free(std::uint64_t offset);
 
   // RESOURCE_EXHAUSTED: too many in flight, or no room for the table of counts. INVALID_ARGUMENT: not
-  // memory of one buffer. `waits`: the caller is about to wait, so the other ranks are looked for at once;
-  // ticket 0 means that they have met, and the operation has ended.
+  // memory of one buffer. `waits`: the caller is about to wait, so this checks for the other ranks
+  // at once; ticket 0 means that they have met, and the operation has ended.
   Refusal Submit(Submission& call, bool waits, std::uint64_t& ticket);
-  // Submit and Wait. nullopt: it has ended well, without a ticket.
+  // Submit and Wait. nullopt if it succeeded, without a ticket.
   std::optional<Outcome> CarryOut(Submission& call);
   // An operation of a group of one rank: its output is its input.
   Refusal CopyAlone(const Submission& call);
 
-  // Each uses the ticket up, unless the operation goes on: Test's nullopt, Cancel's DEADLINE_EXCEEDED.
+  // Each consumes the ticket, unless the operation continues: Test's nullopt, Cancel's
+  // DEADLINE_EXCEEDED.
   Outcome Wait(std::uint64_t group, std::uint64_t ticket);
   std::optional<Outcome> Test(std::uint64_t group, std::uint64_t ticket);
   Outcome Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns);
@@ -99,13 +102,14 @@ class Calls {
   void TakePages();
   void ForgetGroup(std::uint64_t group);
   void ForgetGroups();
-  // Why nothing works any more; ok while it works.
+  // Why the connection is unusable; ok while it works.
   Failure Lost() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::uint64_t kNever = UINT64_MAX;
-  // The daemon keeps an operation's deadline. This long after it, it is asked why the end has not come.
+  // The daemon enforces an operation's deadline. This long after it, the daemon is asked why the
+  // operation has not ended.
   static constexpr std::uint64_t kOverdueAfterNs = 8'000'000'000;
 
   struct Pending {
@@ -115,7 +119,7 @@ class Calls {
     std::uint64_t bytes = 0;    // Read and written.
     std::uint64_t began_ns = 0;
     std::uint64_t ask_ns = 0;      // When to ask the daemon which ranks it waits for.
-    std::uint64_t due_ns = 0;      // Its deadline, which the daemon keeps unless it is on a page.
+    std::uint64_t due_ns = 0;      // Its deadline; the daemon enforces it unless it is on a page.
     std::uint64_t overdue_ns = 0;  // When to ask the daemon why it has not ended.
     Pages::PageCall on_page;
     bool is_watched = false;    // A thread waits on the page for it.
@@ -124,11 +128,11 @@ class Calls {
   };
   enum class Awaited : std::uint8_t { kEnded, kOverdue, kInterrupted, kUnknown };
 
-  // All are called with the mutex held; those that take the lock release it meanwhile.
+  // All are called with the mutex held; those that take the lock release it while they wait.
   Refusal Begin(Submission& call, bool waits, std::uint64_t& ticket);  // Takes the mutex itself.
   Refusal Pin(const Submission& call, ArenaAllocator::Pins& pins);
   bool IsKnown(const Submission& call) const;
-  Pending* Find(std::uint64_t ticket);  // nullptr: none that a thread may wait for.
+  Pending* Find(std::uint64_t ticket);  // nullptr if there is none that a thread may wait for.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);

@@ -22,20 +22,20 @@ constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 // The daemon has this long to answer that an operation is overdue, and then to end it.
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
-// The daemon has this long to answer which ranks a wait is for.
+// The daemon has this long to report which ranks a wait is for.
 constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
-// The daemon is asked about a message after this long, and again until 2 s have passed, whether the ranks
-// wait for each other in a circle, which is reported at once.
+// The daemon is asked after this long, and again until 2 s have passed, whether the ranks of a
+// message wait for each other in a circle; that is reported at once.
 constexpr std::uint64_t kAskCircleNs = 1'000 * kMs;
 constexpr std::uint64_t kAskCircleAgainNs = 400 * kMs;
 constexpr std::uint64_t kBeforeReportNs = kReportAfterNs - kAskCircleAgainNs;
-// Operations that read and write at most these are small, and middling.
+// Operations that read and write at most this many bytes are small, or medium.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
 Calls::Outcome NotInFlight(std::uint64_t ticket) {
   return {Invalid("ticket " + std::to_string(ticket) +
-                  ": no operation of this group is in flight under it; each is waited for once"),
+                  ": no operation of this group has it; a ticket can be waited for only once"),
           false};
 }
 
@@ -171,7 +171,7 @@ Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t unti
   const bool has_end = until_ns != kNever;
   Pending* pending = Find(ticket);
   if (pending == nullptr) return Awaited::kUnknown;
-  LookAtPage(*pending);  // Mostly the other ranks have come already.
+  LookAtPage(*pending);  // Usually the other ranks have already called.
   if (pending->outcome.has_value() && TakeOutcome(ticket, outcome)) return Awaited::kEnded;
   const std::uint64_t bytes = pending->bytes;
   queue::AdaptiveSpin& spin = spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
@@ -243,7 +243,7 @@ Calls::Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
   const char* const kind = OperationKindName(pending.kind);
   pending.is_abandoned = true;  // Its buffers stay pinned until it has ended.
   CancelAtDaemon(lock, group, ticket, kCancelPatienceNs);
-  // The daemon has closed the page: either all ranks had come, or it has adopted the operation.
+  // The daemon has closed the page: either all ranks had called, or it has adopted the operation.
   if (Pending* const left = table_.Find(ticket); left != nullptr) LookAtPage(*left);
   if (TakeOutcome(ticket, outcome)) return outcome;
   return {{FailureCode::kCancelled, kNoRank,
@@ -252,8 +252,8 @@ Calls::Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
           true};
 }
 
-// Either the daemon hangs, or did until now. Or it lives and has failed the operation, but a silent rail or
-// a driver still uses the buffers; then the rank's other groups still work.
+// Either the daemon hangs, or did until now. Or it is alive and has failed the operation, but a
+// silent rail or a driver still uses the buffers; then the rank's other groups still work.
 Calls::Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket) {
   const std::string kind = OperationKindName(Find(ticket)->kind);
   const bool lives = CancelAtDaemon(lock, group, ticket, kOverduePatienceNs);
@@ -269,15 +269,16 @@ Calls::Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t 
     if (outcome.failure.code != FailureCode::kCancelled) return outcome;
     outcome.failure = {FailureCode::kDeadlineExceeded, kNoRank,
                        kind +
-                           " was given up long after its deadline, because mlxcommd stood still "
-                           "meanwhile: its group has failed on all its ranks"};
+                           " was given up long after its deadline, because mlxcommd hung: "
+                           "its group has failed on all its ranks"};
     return outcome;
   }
   Find(ticket)->is_abandoned = true;  // Its buffers stay pinned until it has ended.
-  return {{FailureCode::kDeadlineExceeded, kNoRank,
-           kind + " does not end: something still uses its buffers, though mlxcommd lives and has "
-                  "given it up. mlxcommctl doctor may name it. Its group has failed"},
-          true};
+  return {
+      {FailureCode::kDeadlineExceeded, kNoRank,
+       kind + " does not end: something still uses its buffers, though mlxcommd is alive and has "
+              "given it up. mlxcommctl doctor may name it. Its group has failed"},
+      true};
 }
 
 std::optional<Calls::Outcome> Calls::Test(std::uint64_t group, std::uint64_t ticket) {
@@ -318,11 +319,11 @@ Calls::Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uin
   if (end == Awaited::kUnknown) {
     return {{FailureCode::kCancelled, kNoRank,
              "ticket " + std::to_string(ticket) +
-                 " has ended: another thread that waited for it has got its outcome"},
+                 " has ended: another thread that waited for it got its outcome"},
             false};
   }
   if (end == Awaited::kEnded) {
-    // DEADLINE_EXCEEDED promises that the ticket is still to be waited for.
+    // After DEADLINE_EXCEEDED the caller must still wait for the ticket.
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
       Pending& kept = table_.Add(ticket);
       kept.group = group;
@@ -330,11 +331,10 @@ Calls::Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uin
     }
     return outcome;
   }
-  return {
-      {FailureCode::kDeadlineExceeded, kNoRank,
-       "the daemon may still use the operation's buffers after " +
-           std::to_string(timeout_ns / kMs) + " ms: wait for the ticket, or cancel it once more"},
-      false};
+  return {{FailureCode::kDeadlineExceeded, kNoRank,
+           "the daemon may still use the operation's buffers after " +
+               std::to_string(timeout_ns / kMs) + " ms: wait for the ticket, or cancel it again"},
+          false};
 }
 
 }  // namespace mlxcomm::client

@@ -1,4 +1,4 @@
-// The library's clock, as proto/queue's deadlines count it.
+// The library's clock, which proto/queue's deadlines use.
 #pragma once
 
 #include <chrono>

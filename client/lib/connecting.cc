@@ -39,7 +39,7 @@ struct LoadedModule {
 };
 
 // The process that loaded the module. A forked child does not have the module's threads, and its calls would
-// wait for them for ever.
+// wait for them forever.
 std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {

@@ -64,7 +64,7 @@ std::string ProgramName() {
 
 Failure OtherThanAsked(const char* what) {
   return {FailureCode::kInternal, kNoRank,
-          std::string("the daemon made another group than was asked for (") + what +
+          std::string("the daemon made a different group than requested (") + what +
               "): install the same release of both"};
 }
 
@@ -92,7 +92,8 @@ Connection::Connection(const queue::Dialed& dialed, bool is_private, Mapping are
              RemedyIfLost(is_private)) {}
 
 Connection::~Connection() {
-  // In a forked child the attachment's thread is the parent's; the rest is this process's too.
+  // In a forked child the attachment's thread belongs to the parent; the rest is this process's as
+  // well.
   if (usable() && control_.attachment != nullptr) control_.table->close(control_.attachment);
 }
 
@@ -113,7 +114,7 @@ bool Connection::Contains(const void* data, std::uint64_t bytes) const {
 }
 
 Failure Connection::Join(JoinCall call, GroupFacts& facts) {
-  // Passed on, so that a daemon that does not answer at all is not waited for without an end.
+  // Passed on, so that the wait for a daemon that does not answer at all has an end.
   if (call.timeout_ns == 0) call.timeout_ns = rendezvous_timeout_ns_;
   call.program = ProgramName();
   const std::uint64_t now = NowNs();

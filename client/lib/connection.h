@@ -42,7 +42,7 @@ class Connection {
   Failure Split(const SplitCall& call, GroupFacts& facts);
   Failure Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts);
   void Release(std::uint64_t group);
-  void Leave(const char* why);  // NULL: in order; otherwise because of that fault.
+  void Leave(const char* why);  // NULL for a normal end, otherwise the fault that caused it.
 
   void NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds);
 

@@ -27,8 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPrefixBytes = 5;  // A gRPC message's prefix: compressed flag and length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
-// A daemon that does not read a few hundred bytes in this time counts as gone. It lets a user who asks very
-// much wait for up to five seconds (daemon/intake/guard/frame_meter.h).
+// A daemon that does not read a few hundred bytes in this time counts as gone. It makes a user who
+// sends too many requests wait for up to five seconds (daemon/intake/guard/frame_meter.h).
 constexpr auto kWritePatience = std::chrono::seconds(8);
 // Calls that no thread waits for any more. A daemon that has left this many unanswered gets no
 // more.
@@ -72,7 +72,7 @@ std::string WithPrefix(const std::string& message) {
   return prefixed + message;
 }
 
-// False: it is not exactly one whole, uncompressed message.
+// False if it is not exactly one whole, uncompressed message.
 bool WithoutPrefix(const std::string& received, std::string& message) {
   if (received.size() < kPrefixBytes || received[0] != 0) return false;
   std::size_t size = 0;
@@ -149,7 +149,7 @@ struct ControlChannelCallbacks {
     return 0;
   }
 
-  // A request that was to begin after the daemon had announced its end.
+  // A request that would begin after the daemon announced its end.
   static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
     if (frame->hd.type == NGHTTP2_HEADERS) Of(user).OnStreamEnd(frame->hd.stream_id);
     return 0;
@@ -212,7 +212,7 @@ void ControlChannel::ReadUntilTheEnd() {
     const std::lock_guard lock(mutex_);
     if (nghttp2_session_mem_recv(session_, bytes, static_cast<std::size_t>(got)) < 0) break;
     Flush();  // Acknowledgements, and requests that had to wait for the daemon's permission.
-    // Neither: the bytes were no HTTP/2, or the daemon has announced its end.
+    // Neither: the bytes were not HTTP/2, or the daemon has announced its end.
     const bool goes_on =
         nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_);
     if (lost_ || !goes_on) break;
@@ -299,7 +299,7 @@ ControlChannel::Ended ControlChannel::Take(std::int32_t id) {
     end.status = Status::kInternal;
     return end;
   }
-  if (!stream->ended || stream->status < 0) return end;  // The connection ended before.
+  if (!stream->ended || stream->status < 0) return end;  // The connection had already ended.
   end.status = static_cast<Status>(std::min(stream->status, 255));
   end.details = std::move(stream->details);
   if (end.status == Status::kOk && !WithoutPrefix(stream->received, end.reply)) {

@@ -30,7 +30,7 @@ class ControlChannel {
  public:
   static constexpr std::size_t kReplyBytesMax = 4 << 20;
 
-  // gRPC's numbers, those that are used here.
+  // gRPC's status codes that are used here.
   enum class Status : std::uint8_t {
     kOk = 0,
     kCancelled = 1,
@@ -47,7 +47,7 @@ class ControlChannel {
     bool interrupted = false;
   };
 
-  // Takes over the connection, which has said hello; `token` goes with every call.
+  // Takes over the connection after its hello; `token` is sent with every call.
   ControlChannel(int connection, const std::string& token);
   ~ControlChannel();  // No thread may be in a call.
 
@@ -55,8 +55,8 @@ class ControlChannel {
   // that or at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".
   Ended Call(const char* path, const std::string& request, std::uint64_t timeout_ns,
              mlxcomm_interrupt interrupt);
-  // For calls whose answer does not matter: waits for it for at most patience_ns, then lets the
-  // call go on. True: the daemon has answered, whatever it said.
+  // For calls whose answer does not matter: waits at most patience_ns for it, then lets the call
+  // continue. Returns true if the daemon answered, whatever the answer.
   bool Notify(const char* path, const std::string& request, std::uint64_t patience_ns);
 
   struct Stream {
@@ -64,7 +64,7 @@ class ControlChannel {
     std::size_t sent_bytes = 0;
     std::string received;
     std::string details;
-    int status = -1;  // grpc-status; -1: it has not come.
+    int status = -1;  // grpc-status; -1 if it has not arrived.
     bool ended = false;
     bool too_long = false;   // The reply so far; the rest is refused.
     bool forgotten = false;  // No thread waits for its end.

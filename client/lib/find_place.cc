@@ -30,10 +30,10 @@ using nlohmann::json;
 
 struct Launcher {
   const char* rank;
-  std::array<const char*, 2> sizes;  // The first that is set counts.
-  const char* sign;                  // Must be set as well, where there is one.
+  std::array<const char*, 2> sizes;  // The first one that is set is used.
+  const char* sign;                  // Must be set as well, if there is one.
   const char* label;                 // The prefix of its jobs' names.
-  // The same on all ranks of one launch, and mostly different in others (mlxcomm_find_place).
+  // The same on all ranks of one launch, and usually different in others (mlxcomm_find_place).
   std::array<const char*, 5> launch;
   // Nothing that it sets distinguishes two launches: the job must be named.
   bool may_cross;
@@ -76,7 +76,8 @@ constexpr Launcher kLaunchers[] = {
 // Files with one entry for each rank, as mlx.launch writes them.
 constexpr char kDevicesFile[] = "MLX_IBV_DEVICES";
 constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", kDevicesFile};
-// Variables with the address of rank 0, which may use another name for itself than the other ranks do.
+// Variables with the address of rank 0, which may use a different name for itself from the one that
+// the other ranks use.
 constexpr std::array<std::string_view, 2> kAddresses = {"MASTER_ADDR", "NCCL_HOST_IP"};
 constexpr std::size_t kOwnAddressesMax = 40;  // So that all fit into named_by.
 constexpr std::size_t kFileBytesMax = 16 << 20;
@@ -115,7 +116,7 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   const auto wrong = [&](const std::string& what) {
     return Invalid(Assignment(name, path) + ": " + what);
   };
-  // Not by OpenToRead, which does not wait: a shell's <(...) is a pipe.
+  // Does not use OpenToRead, which never waits, because a shell's <(...) is a pipe.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!ReadAtMost(file, kFileBytesMax, text)) {
@@ -133,7 +134,7 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
 }
 
 // MLX_IBV_DEVICES has a row for each rank: its devices that lead to each other rank (one, several,
-// or null for none), and null for itself. The one entry of an empty file is no list.
+// or null for none), and null for itself. The only entry of an empty file is not a list.
 Failure CheckDevices(const char* name, const std::string& path, const json& rows) {
   if (rows.size() == 1 && rows[0].is_null()) return {};
   const auto wrong = [&](std::size_t row, const std::string& column, const std::string& what,
@@ -153,7 +154,7 @@ Failure CheckDevices(const char* name, const std::string& path, const json& rows
       const json& entry = rows[row][to];
       const std::string column = "[" + std::to_string(to) + "]";
       if (to == row && !entry.is_null()) {
-        return wrong(row, column, "null, for no device leads from a rank to itself", entry);
+        return wrong(row, column, "null, because no device leads from a rank to itself", entry);
       }
       const bool several =
           entry.is_array() && !entry.empty() && std::ranges::all_of(entry, is_name);
@@ -165,8 +166,8 @@ Failure CheckDevices(const char* name, const std::string& path, const json& rows
   return {};
 }
 
-// The size by the files that MLX's own backends read; `said_by` names the source of `size`, if it
-// is set already.
+// The size according to the files that MLX's own backends read; `said_by` names the source of
+// `size`, if it is set already.
 Failure SizeOfFiles(const Environment& environment, std::string said_by,
                     std::optional<std::int64_t>& size) {
   for (const char* const usual : kRankFiles) {
@@ -177,7 +178,7 @@ Failure SizeOfFiles(const Environment& environment, std::string said_by,
     Failure failure = ReadEntries(name, *path, entries);
     if (failure.ok() && std::string_view(usual) == kDevicesFile)
       failure = CheckDevices(name, *path, entries);
-    if (!failure.ok() && size) continue;  // It is not needed.
+    if (!failure.ok() && size) continue;  // The size is already known.
     if (!failure.ok()) return failure;
     const auto count = static_cast<std::int64_t>(entries.size());
     if (size.value_or(count) != count) {
@@ -204,7 +205,7 @@ Failure SizeOf(const Environment& environment, const Launcher& launcher,
   return &launcher == &kLaunchers[0] ? SizeOfFiles(environment, said_by, size) : Failure{};
 }
 
-// FNV-1a: the input is not a stranger's, and need only distinguish launches.
+// FNV-1a: the input is trusted, and the hash only has to distinguish launches.
 std::string Digest(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -256,7 +257,8 @@ std::set<std::string> OwnAddresses() {
   return own;
 }
 
-// "*0123456789abcdef*..." of an address that only this machine has for itself: what the others may call it.
+// For an address that only this machine uses for itself, "*0123456789abcdef*...": the digests of
+// the addresses by which other machines may know it.
 std::string DigestOfAddress(const std::string& address) {
   if (!IsOfOneNode(address)) return Digest(address);
   std::string own = "*";
@@ -264,7 +266,7 @@ std::string DigestOfAddress(const std::string& address) {
   return own;
 }
 
-// Returns what the host files of all ranks have in common; nothing: they are equal.
+// Returns the part that the host files of all ranks have in common; nullopt if they are equal.
 std::optional<std::string> InCommon(const json& entries) {
   bool differ = false;
   std::set<std::string, std::less<>> ports;
@@ -286,7 +288,7 @@ std::optional<std::string> InCommon(const json& entries) {
 }
 
 // The coordinator's port distinguishes two launches, so the devices need not: a program that writes the
-// file on each machine knows that machine's alone, and JACCL reads no other row.
+// file on each machine knows only that machine's, and JACCL reads no other row.
 bool HasCoordinator(const Environment& environment) {
   const auto coordinator = environment(SetName(environment, "MLX_JACCL_COORDINATOR"));
   return coordinator && !HostAndPort(*coordinator).second.empty();
@@ -379,11 +381,11 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
   }
   if (!rank && !size && environment("PMIX_RANK")) {
     return Invalid(
-        "PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
+        "PMIX_RANK is set, but no variable gives the size: set MLX_RANK and MLX_WORLD_SIZE, "
         "or start the ranks by mpirun, srun or mlxcommctl launch");
   }
-  // Most likely the rank is missing: alone the process would train with wrong sums, and nothing
-  // would say so.
+  // Most likely the rank is missing: the process would train alone with wrong sums, and nothing
+  // would report it.
   const std::optional<std::string> world = environment("MLX_WORLD_SIZE");
   if (!rank && !size && world && *world != "1") {
     return Invalid(Assignment("MLX_WORLD_SIZE", *world) +

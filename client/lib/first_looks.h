@@ -1,8 +1,8 @@
-// Decides how often a rank looks for the others before it yields its core for the first time, and learns
-// from whether that was enough lately.
+// Decides how often a rank checks for the others before it first yields its core, and adapts to
+// whether that was enough recently.
 //
-// Ranks with a core each meet within a microsecond, and a system call would cost as much again. Of two ranks
-// that share a core, one that looks only holds up the other.
+// Ranks with a core each meet within a microsecond, and a system call would cost as much again. If
+// two ranks share a core, one that keeps checking only delays the other.
 //
 // Owner: Pages. Thread: under the session's lock.
 #pragma once
@@ -21,10 +21,10 @@ class FirstLooks {
     if (share_ >= kWorthwhile) return kMany;
     return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
   }
-  // Returns the number for a thread that holds the lock meanwhile.
+  // Returns the number for a thread that holds the lock while it checks.
   int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
-  // Few looks teach nothing about many: of two ranks on one core, each finds at once what the other one
-  // called while it had the core.
+  // Few checks predict nothing about many: of two ranks on one core, each immediately finds what
+  // the other called while it had the core.
   void Learn(int looks, bool enough) {
     if (looks > kFew) share_ = share_ - share_ / 8 + (enough ? kAlways / 8 : 0);
   }
@@ -35,7 +35,7 @@ class FirstLooks {
   static constexpr std::uint32_t kFewBeforeTrial = 32;
 
   std::uint32_t share_ =
-      kAlways;  // Successes of the last waits with many looks; the newest count most.
+      kAlways;  // Successes of the last waits with many checks; the newest count most.
   std::uint32_t few_ = 0;
 };
 

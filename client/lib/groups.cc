@@ -32,7 +32,7 @@ namespace {
 //
 // The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one rank fails
 // to make it, the others release the part and return an error that names that rank and its reason. Other
-// parts, and the group that was split, go on.
+// parts, and the group that was split, continue.
 struct ColorAndKey {
   std::int32_t color = 0;  // MLXCOMM_NO_GROUP: the rank is in no part.
   std::int32_t key = 0;
@@ -273,18 +273,18 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
   return CheckName("job", job, kJobBytesMax);
 }
 
-// The variables that the job's name follows from, if it does. If they differ between ranks, each rank is in a
-// job of its own.
+// The variables that the job's name is derived from, if it is. If they differ between ranks, each
+// rank is in a job of its own.
 Place OriginOf(const char* job) {
   Place place;
   return FindPlace(ProcessEnvironment, {}, place).ok() && place.job == job ? place : Place();
 }
 
 Failure WithOrigin(Failure failure, const std::string& job_from) {
-  // A failure that names a rank is of a job whose ranks have all come.
+  // A failure that names a rank comes from a job that all ranks have joined.
   const bool some_missed = failure.code == FailureCode::kDeadlineExceeded && failure.rank < 0;
   if (!some_missed || job_from.empty()) return failure;
-  const std::string origin = " The job's name follows from " + job_from +
+  const std::string origin = " The job's name is derived from " + job_from +
                              ", which must be the same on all ranks, or set MLXCOMM_JOB=NAME.";
   failure.message = Shortened(failure.message, kFailureMessageBytesMax - origin.size()) + origin;
   return failure;
@@ -463,7 +463,7 @@ MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
 
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
   const std::unique_ptr<mlxcomm_group> gone(group);
-  // In a forked child, locks may be held for ever.
+  // In a forked child, locks may be held forever.
   if (group == nullptr || !group->connection->session->usable()) return;
   bool was_world = false;
   Leaving leaving = Leaving::kNothing;

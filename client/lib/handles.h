@@ -30,13 +30,13 @@ struct mlxcomm_connection {
 struct mlxcomm_group {
   mlxcomm_connection* connection = nullptr;
   mlxcomm::client::GroupFacts facts;
-  bool with_daemon = false;  // False: a group of one rank that the daemon does not know.
-  std::atomic<std::uint64_t> timeout_ns = 0;  // 0: the daemon's default.
+  bool with_daemon = false;  // False for a group of one rank, which the daemon does not know.
+  std::atomic<std::uint64_t> timeout_ns = 0;  // 0 means the daemon's default.
   std::atomic<mlxcomm::PlanKind> plan = mlxcomm::PlanKind::kAutomatic;
 
   // Guarded by the connection's mutex.
   bool is_world = false;
-  bool left = false;  // With the job, as the daemon knows.
+  bool left = false;  // With the job's name, as the daemon knows it.
 
   std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
   std::uint64_t splits = 0;  // Counts those that this group has begun.
@@ -44,7 +44,7 @@ struct mlxcomm_group {
   std::atomic<bool> failed = false;  // True if `failure` is set; read without the lock.
   mutable std::mutex mutex;
   mlxcomm::Failure failure;             // Latched.
-  std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones are in use.
+  std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower tickets are in use.
 
   std::uint32_t rank() const { return facts.rank; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(facts.members.size()); }
@@ -56,7 +56,7 @@ namespace mlxcomm::client {
 // The first failure stays.
 void Latch(mlxcomm_group& group, const Failure& failure);
 Failure Latched(const mlxcomm_group& group);
-// Costs no lock.
+// Takes no lock.
 inline bool HasFailed(const mlxcomm_group& group) {
   return group.failed.load(std::memory_order_acquire);
 }

@@ -1,13 +1,14 @@
-// Signals while an operation waits. Python only notes a signal until the evaluation returns, which may be
-// when the other ranks come. So this handler notices it as well, and passes it on to the previous handler:
+// Signals while an operation waits. Python only records a signal until the evaluation returns,
+// which may take until the other ranks call. So this handler notices it as well, and passes it on
+// to the previous handler:
 //
 //   kAtOnce  its handler ends what it does: every wait is given up (Python's KeyboardInterrupt)
-//   kSecond  its handler returns: the wait goes on, and only another one ends it (a C program)
-//   kAsked   somebody runs the handler meanwhile, and calls Interrupt() if it does not return
+//   kSecond  its handler returns: the wait continues until another signal ends it (a C program)
+//   kAsked   a thread runs the handler meanwhile, and calls Interrupt() if it does not return
 //
 // A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about it; so
-// each wait checks SIGINT's, and puts ours in front again (Watched's comment). Where the program does not
-// handle a signal, it ends the process as usual.
+// each wait checks SIGINT's handler, and puts ours in front again (Watched's comment). If the
+// program does not handle a signal, it ends the process as usual.
 //
 // Owner: the process, once in each library that contains this file. Thread: any; the handler
 // touches atomics and writes to a pipe. Memory: kHandlersMax handlers for each signal.
@@ -23,8 +24,8 @@ inline constexpr std::size_t kHandlersMax = 16;
 inline constexpr std::size_t kHandingOnMax = 16;  // Threads that handle one signal at once.
 inline constexpr int kSignalsMax = 32;            // Signals below can be watched.
 
-// A wait, from before it begins to its end. The first of several discards an earlier Ctrl-C, which
-// Python has handled.
+// A wait, from before it begins until it ends. The first of several discards an earlier Ctrl-C,
+// which Python has handled.
 class UnderWay {
  public:
   UnderWay();
@@ -38,10 +39,10 @@ int WasInterrupted(void* unused);  // Passed in mlxcomm_connect_options.
 enum class OnSignal : std::uint8_t { kAtOnce, kSecond, kAsked };
 // Puts our handler in front of the program's, if it has one. SIGINT begins as kAtOnce.
 void Watch(int signal, OnSignal decision);
-void Interrupt();    // Every wait that is under way.
-bool AnyUnderWay();  // Returns whether a wait is.
-// Return how many have arrived, of those that are kAsked; and a pipe from which a byte, the signal's number,
-// can be read after the first that arrives after each Arrived. -1: there can be none.
+void Interrupt();    // Every wait in progress.
+bool AnyUnderWay();  // Returns whether a wait is in progress.
+// Arrived returns how many of a kAsked signal have arrived. The pipe receives a byte, the signal's
+// number, for the first one after each call of Arrived; -1 if there is no pipe.
 std::uint32_t Arrived(int signal);
 int ArrivalsPipe();
 

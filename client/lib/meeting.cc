@@ -15,8 +15,8 @@ namespace {
 using meeting::Progress;
 using meeting::Way;
 
-// In most kinds each rank reads all contributions, which the daemon would read once. So the more ranks there
-// are, the smaller are the operations that are faster without it.
+// In most kinds each rank reads all contributions, which the daemon would read once. So with more
+// ranks, only smaller operations are faster without the daemon.
 constexpr std::uint64_t kReadByAllMost = 4 * meeting::kCellBytes;
 constexpr std::uint64_t kOfAnyRanksBytes = std::uint64_t{16} * 1024;
 

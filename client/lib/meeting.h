@@ -48,23 +48,24 @@ class Meeting {
     std::uint32_t rank = 0;
     return side_->Look(operation.number, operation.call, rank);
   }
-  // Looks at most this often, and keeps the core meanwhile. Returns how often it had to look until the wait
-  // was over; `most`: it is not over.
+  // Checks at most this often, and keeps the core in between. Returns how often it had to check
+  // until the wait was over; `most`: it is not over.
   int LookAtOnce(const Operation& operation, int most) const;
-  // Looks for as long as `spin` allows, then sleeps.
+  // Spins as long as `spin` allows, then sleeps.
   void Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
             std::uint64_t until_ns) const;
   // Writes this rank's output of an operation that all ranks have called.
   void Combine(const Operation& operation, std::byte* arena) const;
   // This rank no longer needs the operation. `ended_ns` 0: it did not end here.
   void End(const Operation& operation, std::uint64_t ended_ns);
-  // The daemon has refused the operation, so it has no number. False: others were called after it.
+  // The daemon has refused the operation, so it has no number. False if others were called after
+  // it.
   bool TakeBack(std::uint64_t number) { return side_->TakeBack(number); }
-  // False: the next operation would go to the daemon, which would close the page.
+  // False if the next operation would go to the daemon, which would close the page.
   bool HasRoom() { return side_->HasRoom(); }
 
   int users =
-      0;  // Operations, and threads that look without the session's lock. Guarded by that lock.
+      0;  // Operations, and threads that check without the session's lock. Guarded by that lock.
 
  private:
   Meeting(Mapping memory, std::uint64_t group, std::uint32_t ranks)

@@ -6,9 +6,9 @@
 //   ticket.Wait();
 //
 // Owner: Connection, Group, Buffer and Ticket own their C handles and move, never
-// copy. Tickets must go before their Group, Groups and Buffers before their Connection.
-// Thread: as mlxcomm.h; one Ticket, one thread. Memory: none of its own; Buffers are
-// ranges of the arena, and belong to an operation until its Ticket has ended.
+// copy. Destroy Tickets before their Group, and Groups and Buffers before their Connection. Thread:
+// as in mlxcomm.h; only one thread may use a Ticket. Memory: none of its own; Buffers are ranges of
+// the arena, and belong to an operation until its Ticket has ended.
 #pragma once
 
 #include <cstdint>
@@ -89,8 +89,8 @@ class Buffer {
 };
 
 // One operation that was begun. Until it has ended, its buffers belong to it: neither read nor
-// write them. The destructor of a Ticket that was not waited for waits (until the operation's
-// deadline; 12 s more where the daemon does not answer), which is safe because the buffers may go
+// write them. If nothing has waited for a Ticket, its destructor waits (until the operation's
+// deadline; 12 s more if the daemon does not answer), which is safe because the buffers may go
 // next. It drops the result: the next call on the group reports a failure. A program that cannot
 // wait cancels.
 class Ticket {
@@ -122,8 +122,8 @@ class Ticket {
     return done != 0;
   }
   // Gives the operation up, which fails the group on all ranks, and waits until nothing touches its
-  // buffers. True: given up; false: it had succeeded before. Throws any other failure; after
-  // DEADLINE_EXCEEDED the ticket is still to be waited for.
+  // buffers. True if it was given up, false if it had already succeeded. Throws any other failure;
+  // after DEADLINE_EXCEEDED you must still wait for the ticket.
   bool Cancel(std::uint64_t timeout_ns = 0) {
     if (group_ == nullptr) return false;
     mlxcomm_error error;
@@ -138,11 +138,11 @@ class Ticket {
   friend class Group;
   Ticket(mlxcomm_group* group, std::uint64_t number) : group_(group), number_(number) {}
 
-  mlxcomm_group* group_;  // NULL: used up.
+  mlxcomm_group* group_;  // NULL once used up.
   std::uint64_t number_;
 };
 
-// Which rank of how many of which job this process is, by the variables that its launcher has set.
+// Finds this process's rank, size and job from the variables that its launcher has set.
 inline mlxcomm_place FindPlace() {
   mlxcomm_place place;
   mlxcomm_error error;
@@ -187,7 +187,7 @@ class Group {
     Check(mlxcomm_group_set_plan(get(), plan, &error), error);
   }
 
-  // Nothing for a rank whose color is MLXCOMM_NO_GROUP. An empty name: the color.
+  // nullopt for a rank whose color is MLXCOMM_NO_GROUP. An empty name means the color.
   std::optional<Group> Split(std::int32_t color, std::int32_t key = 0, const std::string& name = {},
                              std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
@@ -307,7 +307,7 @@ class Group {
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
     Run(mlxcomm_recv, output, count, type, source, tag, timeout_ns);
   }
-  // Any of these, for a program that learns which one while it runs; struct_size is filled in here.
+  // Any of these, for a program that chooses one at run time; struct_size is filled in here.
   Ticket Submit(mlxcomm_request request) {
     request.struct_size = sizeof request;
     return Begin(mlxcomm_submit, &request);

@@ -183,7 +183,7 @@ Failure Settled(mlxcomm_group& group, Calls::Outcome outcome) {
   return std::move(outcome.failure);
 }
 
-// nullopt: it has been carried out.
+// nullopt if it has been carried out.
 Refusal CarryOut(mlxcomm_group& group, const Request& request) {
   Submission call;
   if (Refusal refusal = Prepare(group, request, call)) return refusal;

@@ -9,9 +9,9 @@
 namespace mlxcomm::client {
 namespace {
 
-using Number = std::atomic<int>;  // 0: not asked yet.
+using Number = std::atomic<int>;  // 0 if not asked yet.
 
-// nullptr: no such page is possible.
+// nullptr if no such page is possible.
 Number* MakePage() {
 #if defined(MADV_WIPEONFORK)
   const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -38,7 +38,8 @@ class Pages {
 
   // Takes over the descriptor.
   void Take(int descriptor);
-  // The group's page if it is in use, otherwise nullptr. May allocate: Call does not, for the same group.
+  // The group's page if it is in use, otherwise nullptr. May allocate; a later
+  // Call for the same group does not.
   Meeting* Find(std::uint64_t group);
   // Numbers a collective, in the entry too, and calls it on its group's page if there is one.
   meeting::Way Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
@@ -52,9 +53,9 @@ class Pages {
   // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if all
   // have: then its result is in the arena.
   bool End(PageCall& call, meeting::Progress progress, std::uint64_t now_ns);
-  // Returns true if all ranks came within a few microseconds. Keeps the lock.
+  // Returns true if all ranks called within a few microseconds. Keeps the lock.
   bool MeetsAtOnce(PageCall& call);
-  // Waits until there may be something to do, or until_ns. The operation may end meanwhile.
+  // Waits until there may be something to do, or until_ns. The operation may end in the meantime.
   meeting::Progress Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
                          std::uint64_t began_ns, std::uint64_t until_ns);
 
@@ -71,7 +72,7 @@ class Pages {
   void DropUnused();
 
   std::byte* const arena_;
-  const bool is_used_;  // MLXCOMM_RANKS_MEET=0: no page is.
+  const bool is_used_;  // MLXCOMM_RANKS_MEET=0: no page is used.
   Groups groups_;
   Groups::value_type* recent_ = nullptr;        // The group that called last.
   std::vector<std::unique_ptr<Meeting>> left_;  // Groups that were left; still in use.

@@ -34,7 +34,7 @@ Failure Unavailable(const std::string& message) {
   return {FailureCode::kUnavailable, kNoRank, message};
 }
 
-// TMPDIR may name a folder in the working directory, and the daemon takes no path that depends on that.
+// TMPDIR may name a folder in the working directory, and the daemon accepts no relative path.
 std::string FromRoot(const std::string& path) {
   std::array<char, 4096> here;
   if (path.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr) return path;
@@ -62,11 +62,11 @@ std::string FindDaemon() {
   return {};
 }
 
-// Only this user may have access to the socket's folder, else nothing in it can be trusted.
+// Only this user may have access to the socket's folder, otherwise nothing in it can be trusted.
 Failure MakePrivateFolder(const std::string& folder, const std::string& socket_path) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return Unavailable("cannot make " + folder + " for a private daemon: " + std::strerror(errno) +
-                       ". Set XDG_RUNTIME_DIR or TMPDIR to a folder that is there and yours");
+                       ". Set XDG_RUNTIME_DIR or TMPDIR to an existing folder that you own");
   }
   struct stat facts{};
   if (::lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))
@@ -85,7 +85,7 @@ std::string TailOf(const std::string& path) {
   return tail;
 }
 
-// True also for a daemon that is there but has not answered yet.
+// Also true for a daemon that runs but has not answered yet.
 bool Answers(const std::string& socket_path) {
   queue::Dialed dialed;
   const Failure failure =
@@ -97,11 +97,10 @@ bool Answers(const std::string& socket_path) {
 
 // In a process group of its own, so that Ctrl-C in this terminal does not end it, but in our
 // session: Linux shares cores among sessions first (sched(7), "autogroup"), and a thread that
-// yields does so within its session (and CPU control group) alone. On few cores daemon and ranks
-// wait for each other's.
+// yields does so only within its session (and CPU control group). With few cores, the daemon and
+// the ranks wait for each other's.
 //
-// It must hold no pipe or lock of ours: a process that waits for our end would wait for its end
-// too.
+// It must hold no pipe or lock of ours: a process that waits for us to exit would wait for it too.
 Failure Spawn(const std::string& daemon, const std::string& socket_path, const std::string& log,
               pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -132,7 +131,7 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   return {};
 }
 
-// One turn of waiting; not ok: stop.
+// One turn of waiting; stop if not ok.
 using Patience = std::function<Failure()>;
 
 // The process that holds the lock starts the daemon; the others find it there.
@@ -156,8 +155,8 @@ Failure LockFolder(const std::string& folder, const Patience& patience, int& loc
   return {};
 }
 
-// Where the program ignores SIGCHLD, or reaps its children itself, waitpid finds no child; then
-// this asks whether the process exists.
+// If the program ignores SIGCHLD, or reaps its children itself, waitpid finds no child; then this
+// asks whether the process exists.
 bool HasEnded(pid_t pid) {
   int status = 0;
   const pid_t ended = ::waitpid(pid, &status, WNOHANG);
@@ -165,8 +164,8 @@ bool HasEnded(pid_t pid) {
   return ended < 0 && errno == ECHILD && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-// Waits for its end, so that it leaves no zombie in a program that goes on. The thread handles none
-// of the program's signals, and keeps the library loaded.
+// Waits for it to exit, so that it leaves no zombie in a program that continues. The thread handles
+// none of the program's signals, and keeps the library loaded.
 void AwaitEndAside(pid_t pid) {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&LibraryFolder), &info) != 0) {

@@ -1,4 +1,4 @@
-// Starts a private daemon where there is none: `mlxcommd --private`, the one at $MLXCOMM_DAEMON, or
+// Starts a private daemon if none is running: `mlxcommd --private`, the one at $MLXCOMM_DAEMON, or
 // found beside the library, in ../bin or on PATH. It ends with its last client and outlives the one
 // that started it, so it inherits nothing from it: no descriptor, signal mask, terminal.
 //
@@ -13,13 +13,13 @@
 
 namespace mlxcomm::client {
 
-// Ok: a daemon was started (by us, or by another process meanwhile) and its socket is there.
-// Otherwise why not, with the end of its log. `interrupted` may be empty, else it is called while
-// waiting; true gives CANCELLED. Waits at most a day.
+// Ok: a daemon was started (by us, or by another process at the same time) and its socket exists.
+// Otherwise why not, with the end of its log. `interrupted` may be empty; if not, it is called
+// while waiting, and a true result gives CANCELLED. Waits at most a day.
 Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
                            const std::function<bool()>& interrupted = {});
 
-// The folder of this library; empty where it cannot be found.
+// The folder of this library; empty if it cannot be found.
 std::string LibraryFolder();
 
 }  // namespace mlxcomm::client

@@ -50,10 +50,11 @@ class Queue {
     rung.state = queue::DrainDoorbell(doorbell_, rung.page);
     return rung;
   }
-  // This thread becomes the reader until a completion comes. Returns false if none came in time.
+  // This thread becomes the reader until a completion arrives. Returns false if none arrived in
+  // time.
   bool Spin(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
             std::uint64_t until_ns);
-  // This thread becomes the reader until something may have come, or timeout_ns have passed.
+  // This thread becomes the reader until something may have arrived, or timeout_ns have passed.
   Rung Sleep(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns);
 
   void AwaitReader(std::unique_lock<std::mutex>& lock, std::uint64_t timeout_ns) {

@@ -1,5 +1,5 @@
-// The buffers of the last calls that met at once, which have not been freed since. A search here costs less
-// than the allocator's mutex, twice, and its search.
+// The buffers of the last calls that met at once, which have not been freed since. Searching here
+// costs less than taking the allocator's mutex twice and searching there.
 //
 // Owner: Calls. Thread: under its lock.
 #pragma once
@@ -17,7 +17,7 @@ class RecentBuffers {
  public:
   bool Contain(const ArenaAllocator::Part& part) const {
     return std::ranges::any_of(buffers_, [&](const ArenaAllocator::Part& buffer) {
-      const std::uint64_t before = part.offset - buffer.offset;  // Large if it lies before.
+      const std::uint64_t before = part.offset - buffer.offset;  // Huge if the part begins earlier.
       return before <= buffer.bytes && part.bytes <= buffer.bytes - before;
     });
   }

@@ -3,7 +3,7 @@
 //   ticket % places ─▶ places_ ─▶ entry      A ticket whose place is taken is left out; so tickets rise,
 //                                            mostly by one.
 //
-// The entry erased last is used first, because it lies in the caches. Entries do not move.
+// The entry erased last is used first, because it is in the caches. Entries do not move.
 //
 // Owner: Calls. Thread: one at a time. Memory: `entries_max` entries, allocated once.
 #pragma once
@@ -52,7 +52,7 @@ class TicketTable {
     return entry.value;
   }
 
-  // nullptr: no value has it. Valid until it is erased.
+  // nullptr if no value has it. Valid until it is erased.
   Value* Find(std::uint64_t ticket) {
     const std::uint16_t place = PlaceOf(ticket);
     if (place == kNone || entries_[place].ticket != ticket) return nullptr;

@@ -33,7 +33,7 @@ struct CheckedCall {
 
   std::uint32_t word = 0;  // 24 bits, never 0.
   std::shared_ptr<const CallSite> site;
-  std::uint64_t number = 0;           // 0: not numbered.
+  std::uint64_t number = 0;           // 0 if not numbered.
   std::uint64_t transformations = 0;  // Counts how often it was differentiated or vectorized.
   std::atomic<bool> evaluated{false};
 };

@@ -188,7 +188,7 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
                                                 const std::vector<int>& argnums) {
   const bool linear = operation_.op == MLXCOMM_SUM || operation_.op == MLXCOMM_MEAN;
   const bool point_to_point = IsPointToPoint(operation_.kind);
-  // The receiver would take a sent tangent for the next message.
+  // The receiver would mistake a sent tangent for the next message.
   if (!linear || point_to_point) ThrowMissing("forward-mode derivative (jvp)", operation_);
   // If only `after` has a tangent, this rank's tangent is zero.
   const array tangent = argnums.at(0) == 0 ? tangents.at(0) : mx::zeros_like(primals[0]);

@@ -17,7 +17,7 @@
 namespace mlxcomm::graph {
 
 struct Call {
-  std::shared_ptr<JoinedGroup> group;  // Null: a group of one rank.
+  std::shared_ptr<JoinedGroup> group;  // Null for a group of one rank.
   mlx::core::StreamOrDevice stream = {};
   std::uint64_t timeout_ns = 0;
   // Evaluated before the operation; not read.

@@ -19,7 +19,7 @@
 namespace mlxcomm::graph {
 
 // `around` must run each wait inside a call of MLX (Group::split) that it is given; Python releases the GIL
-// meanwhile.
+// in the meantime.
 void SetAroundWaits(void (*around)(const std::function<void()>& wait));
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
@@ -86,10 +86,10 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
 };
 
 struct JoinOptions {
-  std::string socket = {};  // Empty: mlxcomm_connect's default.
+  std::string socket = {};  // Empty means mlxcomm_connect's default.
   std::uint64_t timeout_ns =
       0;  // Limits the wait for other ranks to join; 0: the daemon's default.
-  std::uint64_t arena_bytes = 0;  // 0: as much as the daemon allows.
+  std::uint64_t arena_bytes = 0;  // 0 means as much as the daemon allows.
 };
 
 // Connects to this machine's daemon and waits until all ranks have joined; holds no lock. If the program

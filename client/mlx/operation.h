@@ -27,7 +27,7 @@ struct Operation {
   std::vector<std::uint64_t> send_rows = {};     // If the kind HasCounts.
   std::vector<std::uint64_t> receive_rows = {};  // The second table.
   mlx::core::Shape shape = {};                   // receive and scatter: this rank's result.
-  std::uint64_t timeout_ns = 0;                  // 0: the group's.
+  std::uint64_t timeout_ns = 0;                  // 0 means the group's.
   // Nothing else reads the input, now or for a gradient, so the result may take its memory.
   bool consumes_input = false;
   std::shared_ptr<CheckedCall> checked = nullptr;  // Set with MLXCOMM_CHECK.

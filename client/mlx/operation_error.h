@@ -15,8 +15,8 @@ struct FailureDetails {
   mlxcomm_code code = MLXCOMM_OK;
   std::int32_t rank = -1;
   std::string message = {};
-  std::string node = {};  // Empty: not known.
-  std::uint64_t pid = 0;  // 0: not known.
+  std::string node = {};  // Empty if not known.
+  std::uint64_t pid = 0;  // 0 if not known.
   std::string group = {};
 };
 

@@ -29,8 +29,8 @@ struct Counters {
 Counters& GetCounters();
 
 // Brings a failure to the program if MLX cannot throw it. `make` is called on the evaluating thread; its
-// result, called on any thread before the evaluation returns, must raise the failure there. Empty: the
-// process exits.
+// result, called on any thread before the evaluation returns, must raise the failure there. If
+// empty, the process exits.
 using HandOver = std::function<void(const FailureDetails&)>;
 void SetHandOver(HandOver (*make)());
 

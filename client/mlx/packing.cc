@@ -130,7 +130,8 @@ class PackPrimitive final : public mx::UnaryPrimitive {
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
-  // Arena memory if MLX accepts it and there is room, else MLX's own memory, which the operation then copies.
+  // Arena memory if MLX accepts it and there is room, otherwise MLX's own memory, which the
+  // operation then copies.
   void GiveMemory(mx::array& output) const {
     if (!CopiesResults()) {
       auto range =

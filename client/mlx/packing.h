@@ -36,9 +36,9 @@ std::vector<Bucket> DivideIntoBuckets(const std::vector<mlx::core::array>& array
                                       std::size_t bytes);
 
 // Counts the arrays that MLX will pass from one stream to another when these are evaluated. The caller must
-// not evaluate meanwhile. Between a GPU and a CPU stream such a crossing ends a command buffer and takes up
-// to 180 us. The rule is that of eval_impl in mlx/transforms.cpp of MLX 0.32.4: an unevaluated input whose
-// primitive runs on another stream gets one fence.
+// not evaluate anything until then. Between a GPU and a CPU stream such a crossing ends a command
+// buffer and takes up to 180 us. The rule is that of eval_impl in mlx/transforms.cpp of MLX 0.32.4:
+// an unevaluated input whose primitive runs on another stream gets one fence.
 std::size_t CountCrossings(const std::vector<mlx::core::array>& arrays);
 
 }  // namespace mlxcomm::graph

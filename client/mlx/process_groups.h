@@ -22,7 +22,8 @@ using AnyGroup = std::shared_ptr<mlx::core::distributed::detail::GroupImpl>;
 // Both throw OperationError, or std::invalid_argument for an invalid environment variable. A group of one
 // rank is an AloneGroup, without a daemon.
 AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options = {});
-// The first place of more than one rank that this process has joined, else the one from its environment.
+// The first place of more than one rank that this process has joined, otherwise the one from its
+// environment.
 mlxcomm_place DefaultPlace();
 
 // Replaces the failed world with `rest` from now on. Does nothing for other groups.

@@ -53,8 +53,8 @@ class ResultMemory {
 // "share" or empty.
 bool CopiesResults();
 
-// Tries the arena's memory, and returns "" if MLX accepts it, else why results are copied. With `reads` the
-// default device also reads it; wrong contents mean wrong results, not copies.
+// Tries the arena's memory, and returns "" if MLX accepts it, otherwise why results are copied.
+// With `reads` the default device also reads it; wrong contents mean wrong results, not copies.
 std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, bool reads);
 
 }  // namespace mlxcomm::graph

@@ -40,9 +40,9 @@ extern "C" {
  *
  * Arguments of all operations:
  *   group       from mlxcomm_mlx_init or a split. Empty (ctx NULL) means the process's default group: the
- *               first of more than one rank that it has joined, else that of mlxcomm_mlx_init. (For mlx-c's
- *               functions an empty group is one of MLX's own backends.) In a group of one rank the result is
- *               the input.
+ *               first of more than one rank that it has joined, otherwise that of mlxcomm_mlx_init. (For
+ *               mlx-c's functions an empty group is one of MLX's own backends.) In a group of one rank the
+ *               result is the input.
  *   timeout_ns  nanoseconds until DEADLINE_EXCEEDED; 0: the group's (mlxcomm_mlx_set_timeout), which by
  *               default waits as long as the missing ranks may still call
  *   s           a CPU stream of this thread; empty: its default. Operations on one stream run in order.

@@ -55,8 +55,8 @@ Made& GetMade() {
   return *made;
 }
 
-// A number of the same value in any float type of up to 16 bytes; in wider ones than 16 bits only its order
-// counts.
+// A number of the same value in any float type of up to 16 bytes; in types wider than 16 bits only
+// its order counts.
 using Value = std::array<std::uint16_t, 8>;
 constexpr Value Repeated(std::uint16_t bits) {
   return {bits, bits, bits, bits, bits, bits, bits, bits};

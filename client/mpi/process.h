@@ -11,8 +11,8 @@
 
 namespace mlxcomm::mpi {
 
-// Connects and joins as the environment says; a second call does nothing. One rank needs no daemon. `caller`:
-// an address in the calling library.
+// Connects and joins as the environment specifies; a second call does nothing. One rank needs no
+// daemon. `caller`: an address in the calling library.
 void Join(const void* caller);
 // Leaves, unless a call is in progress or the process is exiting.
 void Leave() noexcept;
@@ -32,6 +32,6 @@ class Call {
 };
 
 MPI_Comm Add(std::shared_ptr<Communicator> part);
-bool Remove(MPI_Comm handle) noexcept;  // False: unknown handle.
+bool Remove(MPI_Comm handle) noexcept;  // False if the handle is unknown.
 
 }  // namespace mlxcomm::mpi

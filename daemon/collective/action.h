@@ -28,7 +28,7 @@ using SessionId = std::uint64_t;
 struct LocalWork {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint32_t divisor = 1;  // Divides a mean that ends here.
+  std::uint32_t divisor = 1;  // Divides a mean whose final value is made here.
   std::uint64_t elements = 0;
   std::uint64_t step_bytes = 0;  // Read and written by the whole step.
   std::uint32_t input_count = 0;

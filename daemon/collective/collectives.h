@@ -83,7 +83,7 @@ class Collectives {
   };
   void CountNodes(const GroupLayout& layout, bool made);
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
-  // No group: unknown. node_count(): not in the group.
+  // No group if it is unknown; node_count() if the node is not in the group.
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
@@ -96,7 +96,8 @@ class Collectives {
   std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
   absl::flat_hash_map<NodeId, std::uint32_t> groups_of_node_;  // Their number.
-  // By id, so that a run repeats exactly. Kept sorted, because alarms come while nothing may allocate.
+  // By id, so that a run repeats exactly. Kept sorted, because alarms are raised while nothing may
+  // allocate.
   std::vector<Group*> in_order_;
 };
 

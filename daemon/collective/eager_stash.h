@@ -3,8 +3,8 @@
 //   sender: TakeCredit ─▶ frame ─▶ Put ─▶ Free ─credit─▶ ReturnCredit
 //                         receiver: Starved ─▶ Solicit ─grant─▶ frame ─▶ PutSolicited ─▶ Free
 //
-// Per group, each node may have CreditOptions::each frames on the way to or waiting at another node; a frame
-// beyond that is the sender's fault. See README.md, EagerStash.
+// Per group, each node may have CreditOptions::each frames in transit to or waiting at another
+// node; a frame beyond that is the sender's fault. See README.md, EagerStash.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,7 @@ class EagerStash {
   struct Peer {
     std::uint32_t credits = 0;  // Frames we may still send.
     std::uint32_t owed = 0;     // Freed, but not yet returned.
-    std::uint32_t held = 0;     // Slots with frames that came by credit.
+    std::uint32_t held = 0;     // Slots with frames that arrived by credit.
     bool has_slots = false;
   };
   static std::size_t Index(std::int32_t slot) { return static_cast<std::size_t>(slot); }

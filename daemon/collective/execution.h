@@ -37,7 +37,8 @@ class ExecutionHost {
   virtual ActionQueue& actions() = 0;
   // Allows one eager frame to `node`. If it returns false, the host later calls Execution::OnCredit(step).
   virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) = 0;
-  // Returns whether an eager frame from `node` may come without credit; the execution then sends the grant.
+  // Returns whether an eager frame from `node` may arrive without credit; the execution then sends
+  // the grant.
   virtual bool Solicit(std::uint16_t node) = 0;
   virtual void Unsolicit() = 0;
   virtual void FreeStash(std::int32_t slot) = 0;

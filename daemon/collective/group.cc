@@ -364,7 +364,7 @@ void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns
       return Fail({FailureCode::kCancelled, static_cast<std::int32_t>(local.call.rank),
                    absl::StrCat(layout_.Describe(local.call.rank), " cancelled ", local.Describe(),
                                 ", ", DescribeKey(key), " of group ", ShownName(),
-                                ". Make a new group of its ranks (shrink) to go on.")},
+                                ". Make a new group of its ranks (shrink) to continue.")},
                   cancelled, now_ns);
     }
   }
@@ -527,7 +527,7 @@ bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now
 bool Group::OnCredit(std::uint16_t node, std::uint64_t frames) {
   if (!stash_.ReturnCredit(node, frames)) return false;
   CreditQueue& queue = credit_queues_[node];
-  // One frame each; steps that were served, granted or recycled meanwhile take none.
+  // One frame each; steps that have been served, granted or recycled since then take none.
   while (queue.served < queue.waiters.size() && stash_.HasCredit(node)) {
     const CreditWaiter waiter = queue.waiters[queue.served++];
     Operation* const operation = in_flight_.Find(waiter.operation).operation;

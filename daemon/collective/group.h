@@ -156,13 +156,13 @@ class Group final : private ExecutionHost {
   std::vector<Operation*> InOrder() const;
   void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
-  // nullptr: the operation is over, or the group has failed because there are too many.
+  // nullptr if the operation is over, or if the group has failed because there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
   void Start(Operation& operation, std::uint64_t now_ns);
   void Run(Operation& operation, std::uint64_t now_ns);
-  // False: the group failed, or the frame is the peer's fault.
+  // False if the group failed, or the frame is the peer's fault.
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
   std::int32_t Stash(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
                      Operation& operation);
@@ -219,7 +219,7 @@ class Group final : private ExecutionHost {
   absl::flat_hash_map<Pair, std::uint64_t> receives_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
-  // Steps that wait for credit, in order of arrival; the first `served` have got it.
+  // Steps that wait for credit, in order of arrival; the first `served` have received it.
   struct CreditWaiter {
     std::uint32_t operation;
     std::uint32_t step;

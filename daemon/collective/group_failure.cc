@@ -101,7 +101,7 @@ void Group::OnReport(std::uint16_t node, const v1::FailureReport& report, std::u
   const auto code = static_cast<FailureCode>(report.code());
   const bool is_known = report.code() <= 255 && IsValid(code);
   const Failure cause{is_known ? code : FailureCode::kInternal, report.rank(), report.message()};
-  if (!failed() && cause.ok()) return;  // A report must say what has failed.
+  if (!failed() && cause.ok()) return;  // A report must state what failed.
   OperationKey key = KeyOf(report.operation());
   if (key.point_to_point() &&
       (key.source_rank >= layout_.rank_count() || key.destination_rank >= layout_.rank_count())) {
@@ -130,7 +130,8 @@ void Group::OnTime(std::uint64_t now_ns) {
   }
 }
 
-// Returns whether a call has failed. `stalled`: some are late that may last while a rank may still come.
+// Returns whether a call has failed. `stalled`: some late operations may wait as long as a rank may
+// still call.
 bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
   // Usually none: the deadline belonged to an operation that has ended.
   const auto is_late = [now_ns](const Operation::LocalCall& local) {
@@ -169,7 +170,8 @@ void Group::NoteMoves(Operation& operation, std::uint64_t now_ns) {
   operation.moved_ns = now_ns;
 }
 
-// Starts one for all late operations, and not again at once: a minute's late operations come one by one.
+// Starts one for all late operations, and not again at once: a minute's late operations occur one
+// by one.
 void Group::BeginRollCall(std::uint64_t now_ns) {
   if (roll_call_.open() || now_ns < next_roll_call_ns_) return;
   next_roll_call_ns_ = now_ns + RollCall::kAnswerWaitNs / 8;
@@ -261,8 +263,8 @@ void Group::JudgeWaits(std::uint64_t now_ns) {
   }
 }
 
-// Circles of sends are named long before anything fails. A receive may have been posted early by a rank that
-// still computes what it will send.
+// Circles of sends are named long before anything fails. A receive may have been posted early by a
+// rank that is still computing what it will send.
 void Group::FindCircles(std::uint64_t now_ns) {
   for (Operation* const operation : InOrder()) {
     if (!operation->key.point_to_point()) continue;

@@ -258,7 +258,7 @@ bool Inquest::AllAreChecked() const {
       known_, [](const Known& known) { return !known.rank_call.called() || IsChecked(known); });
 }
 
-// The text fits the limit of an error: lists are shortened, the remedy is kept.
+// The text stays within the limit of an error: lists are shortened, the remedy is kept.
 void Inquest::Conclude() {
   if (verdict_.code == FailureCode::kDeadlineExceeded &&
       (CallsDiffer() || SwitchToEarlierMismatch())) {

@@ -23,17 +23,17 @@ struct Call : CallerMemory {
   Signature signature;          // Without counts_digest, which Group sets.
   std::uint32_t peer_rank = 0;  // send, recv
   std::uint32_t tag = 0;        // send, recv
-  // Of a collective among those of its rank, where the ranks also carry some out by themselves
-  // (jobs/direct_groups.h); none: it comes after the last one.
+  // A collective's number among those of its rank, if the ranks also carry some out directly
+  // (jobs/direct_groups.h); nullopt: it follows the last one.
   std::optional<std::uint64_t> number;
   std::uint64_t timeout_ns = 0;  // > 0
-  // It may exceed the timeout while a rank that it waits for may still come (roll_call.h).
+  // It may exceed the timeout while a rank that it waits for may still call (roll_call.h).
   bool by_liveness = false;
 };
 
 struct Operation {
   explicit Operation(ExecutionHost& host) : execution(host) {
-    // Reserved in advance, because the first early frame may come at any time.
+    // Reserved in advance, because the first early frame may arrive at any time.
     early_grants.reserve(kEarlyUsual);
     early_eager.reserve(kEarlyUsual);
   }
@@ -43,7 +43,8 @@ struct Operation {
     Call call;
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
-    std::uint64_t asked_ns = 0;         // When its process last asked whom it waits for; 0: never.
+    std::uint64_t asked_ns = 0;         // When its process last asked which rank it is waiting for;
+                                        // 0 if never.
     std::string circle;                 // The last circle of waiting ranks that was found.
     std::vector<std::uint64_t> counts;  // Copied; empty for other kinds.
 
@@ -55,7 +56,7 @@ struct Operation {
     std::string DescribeOwn() const;
     std::string Describe() const { return DescribeCommon() + DescribeOwn(); }
   };
-  // A ring of four grants 48 at its start.
+  // A ring of four grants 48 when it starts.
   static constexpr std::size_t kEarlyUsual = 64;
   struct EarlyGrant {
     std::uint16_t node;
@@ -75,7 +76,7 @@ struct Operation {
   OperationKey key;
   bool has_signature = false;
   Signature signature;              // Taken from the first local call.
-  std::uint64_t remote_digest = 0;  // When the first early frame came; 0: none.
+  std::uint64_t remote_digest = 0;  // When the first early frame arrived; 0 if none.
   std::vector<LocalCall> calls;     // Indexed by local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;

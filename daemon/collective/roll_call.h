@@ -2,8 +2,8 @@
 //
 //   idle ──Begin──▶ open ──answers of all other nodes, or timeout──▶ closed: Judge(awaited)
 //
-// An operation without a deadline waits as long as a rank that it waits for may still come (README.md,
-// RollCall). A rank that waits only in another group counts as waiting for nothing.
+// An operation without a deadline waits as long as a rank that it waits for may still call
+// (README.md, RollCall). A rank that waits only in another group counts as waiting for nothing.
 #pragma once
 
 #include <cstdint>

@@ -73,8 +73,8 @@ Discovery::Key Discovery::KeyOf(const Port& port, const wire::DiscoveryHello& he
   return {port.facts.name, NodeId{hello.node_id}, std::string(rail::TextOf(hello.interface_name))};
 }
 
-// Strangers that send from one address use up one ration. Those that invent addresses use up all of them,
-// and then a neighbour still has its own.
+// Strangers that send from one address use up one ration. Strangers that invent addresses use up
+// all rations, but a neighbour still has its own.
 bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
                          std::uint64_t now_ns) const {
   std::array<std::uint64_t, 2> halves;
@@ -112,7 +112,7 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
   std::memcpy(&claimed, datagram.data(), sizeof claimed);
   const auto at = neighbours_.find(KeyOf(found->second, claimed));
   Neighbour* const known = at == neighbours_.end() ? nullptr : &at->second;
-  // A hello from another address than it contains is a recording.
+  // A hello that arrives from a different address than it contains is a recording.
   if (claimed.address != from || (known != nullptr && IsRepeated(*known, claimed))) {
     ++counters_.replayed;
     return;
@@ -155,7 +155,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   }
 }
 
-// True: it was heard before, or the neighbour sent it before a restart.
+// True if it was heard before, or the neighbour sent it before a restart.
 bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello) {
   if (hello.incarnation != neighbour.incarnation)
     return std::ranges::count(neighbour.ended_incarnations, hello.incarnation) != 0;

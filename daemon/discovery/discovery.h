@@ -109,7 +109,7 @@ class Discovery {
 
   const Counters& counters() const { return counters_; }
   std::vector<const Neighbour*> Neighbours() const;  // Sorted by key.
-  // True: it was heard recently, on any interface.
+  // True if it was heard recently, on any interface.
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const {

@@ -31,14 +31,14 @@ constexpr std::array<Kind, 24> kLeftOut = {{
     {"ap", "a wireless access point"},
     {"anpi", "the system's own"},
     {"dummy", "the system's own"},
-    {"docker", "of containers"},
-    {"br-", "of containers"},
-    {"veth", "of containers"},
-    {"cni", "of containers"},
-    {"virbr", "of virtual machines"},
-    {"vnet", "of virtual machines"},
-    {"vmnet", "of virtual machines"},
-    {"vmenet", "of virtual machines"},
+    {"docker", "used by containers"},
+    {"br-", "used by containers"},
+    {"veth", "used by containers"},
+    {"cni", "used by containers"},
+    {"virbr", "used by virtual machines"},
+    {"vnet", "used by virtual machines"},
+    {"vmnet", "used by virtual machines"},
+    {"vmenet", "used by virtual machines"},
 }};
 
 }  // namespace
@@ -87,7 +87,7 @@ InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
     if (interface.point_to_point) return unless_named("a tunnel");
   }
   if (interface.bridge_member)
-    return {Reason::bridge_member, "a member of a bridge, which has its frames"};
+    return {Reason::bridge_member, "a member of a bridge, which receives its frames"};
   if (!interface.running) return {Reason::interface_down, "down, or nothing is plugged in"};
   if (!interface.multicast) return {Reason::no_multicast, "it has no multicast"};
   if (!platform::LinkLocalAddressOf(interface))

@@ -10,7 +10,7 @@
 
 namespace mlxcomm::discovery {
 
-// `*` stands for any characters, `?` for one.
+// `*` matches any characters, `?` matches one.
 bool MatchesPattern(std::string_view name, std::string_view pattern);
 
 // The reason why discovery does not use an interface, or a fault on one that it uses.

@@ -114,7 +114,7 @@ class RowSearch {
   std::size_t tries_ = 0;
 };
 
-// False: a search would fail, but only after all its tries.
+// False if a search would fail, but only after all its tries.
 bool MayBeRow(const Graph& graph, std::size_t ends_max) {
   std::size_t ends = 0;
   for (std::size_t node = 0; node < graph.size(); ++node) {

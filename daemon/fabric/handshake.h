@@ -53,8 +53,8 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp:
 // All later bytes pass through the stream. PERMISSION_DENIED: the key is wrong, or messages were changed.
 asio::awaitable<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> Secure(
     asio::ip::tcp::socket& socket, const Proved& proved);
-// The dialer introduces itself first, which states that it has no rail on this path. `own` lacks only its
-// mac.
+// The dialer introduces itself first, and so states that it has no rail on this path. `own` lacks
+// only its mac.
 asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket,
                                                rail::ByteStream& stream, const Proved& proved,
                                                wire::Introduction own);

@@ -202,7 +202,7 @@ class Links final : private RouterPort {
     link::NodeClaim dialed_as = link::NodeClaim::kComes;
     // A direct rail was added, and since then the node was neither lost nor reached through others.
     bool near = false;
-    std::string address;  // Of the first direct rail, like `interface`.
+    std::string address;  // Taken from the first direct rail, like `interface`.
     std::string interface;
     std::uint64_t rails_added = 0;
     Sessions observed;             // Last reported to the router.

@@ -85,7 +85,7 @@ void Acceptor::BeginToAccept() {
   asio::co_spawn(io_, AcceptLoop(), asio::detached);
 }
 
-// AcceptLoop() ends after it has served a process that was accepted meanwhile.
+// AcceptLoop() ends after it has served a process that was accepted in the meantime.
 void Acceptor::Rest() {
   rests_ = true;
   asio::error_code ignored;
@@ -113,7 +113,7 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
   while (accepted_in_turn_ < kAcceptsPerTurn && !rests_) {
     auto [error, socket] = co_await acceptor_.async_accept(kTuple);
     if (!acceptor_.is_open() || (error && rests_)) break;
-    if (error) {  // Such as out of descriptors: wait, do not spin.
+    if (error) {  // For example, no descriptors are left: wait, do not spin.
       if (!std::exchange(cannot_accept_, true)) {
         spdlog::error("cannot accept local processes, will keep trying: {}", error.message());
       }

@@ -28,7 +28,8 @@ class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
       : queue_(std::move(queue)),
         words_(reinterpret_cast<queue::QueueHeader*>(queue_->data())->arena_pages) {}
 
-  // All pages stay until the last of these pointers is dropped. Null: the client is returning some now.
+  // All pages stay until the last of these pointers is dropped. Null if the client is returning
+  // some now.
   std::shared_ptr<const void> Keep() {
     const std::lock_guard lock(mutex_);
     if (kept_ == 0) {

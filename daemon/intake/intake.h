@@ -66,9 +66,9 @@ struct IntakeOptions {
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 0;                  // Sent in DaemonHello; 0: not sent.
   queue::Scheduling scheduling = queue::Scheduling::kAuto;  // Sent in DaemonHello.
-  bool all_users = false;  // False: only root and the daemon's own user.
+  bool all_users = false;  // False admits only root and the daemon's own user.
   UserOptions users;
-  // 0: three quarters of the limits for all if all_users is set, otherwise all.
+  // 0 means three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
   // Limits all clients together; `clients` is not used. 0: twice the arena bytes of clients_max clients,
   // because clients that have ended keep theirs for a moment; and the operations that clients_max clients can
@@ -116,7 +116,8 @@ class Intake final : private HelloListener {
   // Call it once each turn; it also allows the next few processes to connect.
   std::size_t Poll();
   // Empties the doorbells that rang, which may end sessions, and announces on all queues that the loop will
-  // sleep in the io_context, so that doorbells wake it. False: a submission has arrived meanwhile.
+  // sleep in the io_context, so that doorbells wake it. False if a submission has arrived
+  // in the meantime.
   bool PrepareToSleep();
   void WakeUp();
 
@@ -125,13 +126,13 @@ class Intake final : private HelloListener {
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed);
 
-  // Treats an entry that the client wrote to its group's page like one from its queue. Nothing: it was
-  // refused, it ended the session, or the session no longer exists.
+  // Treats an entry that the client wrote to its group's page like one from its queue. nullopt if
+  // it was refused, it ended the session, or the session no longer exists.
   std::optional<Submission> TakeOver(SessionId session, const queue::SubmissionEntry& entry);
   // Answers a SubmissionPurpose::kClose: a completion without a ticket.
   void AnswerClose(SessionId session, std::uint64_t group);
-  // Passes a descriptor to the client over its doorbell. False: the doorbell is full, or the session has
-  // ended.
+  // Passes a descriptor to the client over its doorbell. False if the doorbell is full, or the
+  // session has ended.
   bool PassDescriptor(SessionId session, int descriptor);
   // Returns true if all sessions are open and their processes have the same uid.
   bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;

@@ -54,7 +54,7 @@ struct ControlConnection {
   FileDescriptor relay;    // The other end of `grpc`.
   FileDescriptor grpc;     // Its number identifies the session's calls (Intake::Find).
 
-  // Makes the nonblocking pair. False: errno has the reason.
+  // Makes the nonblocking pair. If false, errno has the reason.
   bool MakePair();
   void SetProcess(FileDescriptor connection);
 };
@@ -98,7 +98,7 @@ class Session {
 
   // Starts to watch the doorbell and the process.
   void Watch();
-  // Empties the doorbell, up to a bound. False: the other end is closed.
+  // Empties the doorbell, up to a bound. False if the other end is closed.
   bool TakeRings();
   // Allows the next OnRung(), which limits the cost of a process that rings without end. Watch() makes the
   // first call.
@@ -122,7 +122,7 @@ class Session {
 
   // The queue; only for open clients. Each submission counts as in flight; the caller checks kInFlightMax.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
-  // False: the ring is full, because the client does not read its completions.
+  // False if the ring is full, because the client does not read its completions.
   [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
   void WakeUp() { submissions_->WakeUp(); }

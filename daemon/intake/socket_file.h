@@ -19,10 +19,10 @@
 
 namespace mlxcomm::intake {
 
-// Kept open by a daemon for its successor: clients that connect meanwhile wait in the socket's backlog, and
-// no other daemon can claim the path.
+// Kept open by a daemon for its successor: clients that connect in the meantime wait in the
+// socket's backlog, and no other daemon can claim the path.
 struct ListenSocket {
-  FileDescriptor socket;  // Invalid: there is none.
+  FileDescriptor socket;  // Invalid if there is none.
   FileDescriptor lock;
 };
 

@@ -11,7 +11,7 @@ bool IsGarbage(const queue::SubmissionEntry& entry) {
          !IsValid(entry.plan) || (IsPointToPoint(entry.kind) && entry.check_word() != 0);
 }
 
-// Empty: the offset lies in the arena and is aligned.
+// Empty if the offset lies in the arena and is aligned.
 std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t alignment,
                         std::uint64_t arena_bytes) {
   if (offset > arena_bytes) {

@@ -60,7 +60,7 @@ class UserDirectory {
   UserDirectory& operator=(const UserDirectory&) = delete;
   ~UserDirectory();
 
-  // The cached answer for the user, or the system's error. Nothing: no answer is cached.
+  // The cached answer for the user, or the system's error. nullopt if no answer is cached.
   std::optional<absl::StatusOr<User>> Find(uid_t uid, std::uint64_t now_ns);
   // Queries the system unless a query is pending, and cancels `timer` when the answer arrives. The caller
   // must call StopWaiting() afterwards.

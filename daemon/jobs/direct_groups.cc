@@ -8,8 +8,8 @@ namespace {
 
 using record::OperationCounts;
 
-// Opening a page costs more than it gains if it closes after fewer operations than this, for each submission
-// that it waited for.
+// Opening a page costs more than it gains if it closes after fewer than this many operations for
+// each submission that it waited for.
 constexpr std::uint64_t kWorthwhile = 16;
 constexpr std::uint64_t kQuietSubmissionsMax = 1024;
 // The shortest time between two harvests of a page, and between its closing and opening.
@@ -191,8 +191,8 @@ void DirectGroups::Harvest() {
   for (const auto& [group, page] : pages_) Harvest(*page);
 }
 
-// A rank that waits asks for the page to be closed. One that has called and computes does not ask, but its
-// deadline counts too.
+// A rank that waits asks for the page to be closed. A rank that has called and is computing does
+// not ask, but its deadline counts, too.
 void DirectGroups::OnTime() {
   if (now_ns_ < harvest_ns_) return;
   harvest_ns_ = now_ns_ + kHarvestNs;

@@ -64,7 +64,7 @@ class DirectGroups {
 
   // Reports operations that have ended on pages to the core and the record; limits the rate for each page.
   void Harvest();
-  // Also closes pages on which a rank has waited for long.
+  // Also closes pages on which a rank has waited for a long time.
   void OnTime();
   std::uint64_t NextDeadline() const { return all_harvested_ ? collective::kNever : harvest_ns_; }
 
@@ -77,7 +77,7 @@ class DirectGroups {
     meeting::SupervisorSide<> side;
     bool for_good = false;  // Stays closed.
     std::uint64_t submissions = 0;
-    std::uint64_t quiet_submissions = 1;  // Of each rank, before the page opens again.
+    std::uint64_t quiet_submissions = 1;  // By each rank, before the page opens again.
     std::uint64_t met_at_opening = 0;
     std::uint64_t closed_ns = 0;
     std::uint64_t harvested_ns = 0;

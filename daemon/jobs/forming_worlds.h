@@ -38,7 +38,7 @@ class FormingWorlds {
   // Call it when the world has failed or has no rank left here. Returns a text that names the nodes that had
   // not joined, as far as this one knows.
   std::string Remove(std::uint64_t group);
-  // A local rank has left the group in order.
+  // A local rank has left the group in an orderly way.
   void OnLeft(std::uint64_t group, std::uint32_t rank);
 
   void OnNodeUp(const NodeId& node);
@@ -62,7 +62,7 @@ class FormingWorlds {
     std::vector<std::uint32_t> not_joined;
 
     const NodeId& coordinator() const { return members[0].node; }  // The node of rank 0.
-    // Removes the node. True: it was in the list.
+    // Removes the node. True if it was in the list.
     bool Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const;
   };
   using Worlds = std::map<std::uint64_t, World>;  // Keyed by group.

@@ -1,7 +1,7 @@
 // The jobs of this node's ranks: those that run, and those that ended within the last ten minutes.
 //
 //   OnFormed ─▶ running ─OnFailed─▶ failed ─OnRemoved─▶ kept for kKeptNs ─▶ forgotten
-//                  └──── OnShrunk: the job goes on as its new group ────┘
+//                  └──── OnShrunk: the job continues as its new group ───┘
 //
 // Owner: JobEvents. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
 // most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most kTextBytesMax bytes.

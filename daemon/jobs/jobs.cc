@@ -385,7 +385,7 @@ bool Jobs::MakeShrunk(std::uint64_t group, std::uint64_t new_group,
                       const std::vector<SessionId>& sessions) {
   if (!membership_.AddShrunk(new_group, group, ranks, sessions, now_ns_)) return false;
   const collective::Group& made = *collectives_.Find(new_group);
-  spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
+  spdlog::info("group {} is formed: {} remaining ranks, group {}", made.name(), ranks.size(),
                new_group);
   OnGroupMade(new_group);
   events_.OnJobShrunk(group, new_group, made.layout().rank_count());
@@ -401,7 +401,7 @@ bool Jobs::MakeShrunk(std::uint64_t group, std::uint64_t new_group,
   return true;
 }
 
-// nullptr: it no longer waits.
+// nullptr if it no longer waits.
 std::unique_ptr<GroupAnswer> Jobs::TakeShrinking(SessionId session, std::uint64_t group) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return nullptr;

@@ -68,8 +68,8 @@ class Jobs final : private ShrinkGroups {
   // fields that the node does not know.
   void EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
               EndJobAnswer& answer);
-  // Refuses processes that wait to join, and from now on all that join or shrink. Groups that still exist at
-  // `drains_until_ns` fail.
+  // Refuses processes that wait to join, and from now on every join and shrink. Groups that still
+  // exist at `drains_until_ns` fail.
   void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);
   // Fails every group, and refuses the processes that wait for a shrink.
   void FailAll(const Failure& failure);
@@ -77,7 +77,7 @@ class Jobs final : private ShrinkGroups {
   bool draining() const { return draining_; }
   std::uint64_t drains_until_ns() const { return drains_until_ns_; }
 
-  // False: no well-behaved daemon sends it.
+  // False if no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const link::NodeIdentity& node);
   // Returns whether the node has ranks in a group with local ranks.

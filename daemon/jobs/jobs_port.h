@@ -29,8 +29,8 @@ class JobsPort {
   }
   virtual void GivePage(std::uint64_t /*group*/, const std::vector<SessionId>& /*sessions*/) {}
   virtual void DropPage(std::uint64_t /*group*/) {}
-  // An entry as if it had come from the session's queue; none: it was refused, or the process is
-  // gone.
+  // Handles an entry like one from the session's queue; nullopt if it was refused, or the process
+  // is gone.
   virtual std::optional<intake::Submission> TakeOver(SessionId /*session*/,
                                                      const queue::SubmissionEntry& /*entry*/) {
     return std::nullopt;

@@ -61,7 +61,7 @@ class Membership {
   Failure RoomFor(const std::string& user) const;
 
   // A world group. `sessions` by rank; 0: remote, or a local process that has gone.
-  // False: as RoomFor and Collectives::AddGroup.
+  // False in the same cases as RoomFor and Collectives::AddGroup.
   [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
                               std::vector<collective::Member> members,
                               const std::vector<SessionId>& sessions,
@@ -99,7 +99,7 @@ class Membership {
   // The session's rank in a group; nullptr: it has not joined it.
   const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
   bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
-  // The session's rank in its job's world or shrunk world; nothing: it has none.
+  // The session's rank in its job's world or shrunk world; nullopt if it has none.
   struct JobRank {
     JobId job;
     std::uint32_t rank = 0;

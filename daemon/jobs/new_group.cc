@@ -25,7 +25,7 @@ Number Within(Number value, Number least, Number most) {
   return value == 0 ? 0 : std::clamp(value, least, most);
 }
 
-// 0: not measured.
+// 0 if not measured.
 template <typename Number>
 Number Worse(Number a, Number b, bool larger_is_worse) {
   if (a == 0 || b == 0) return std::max(a, b);

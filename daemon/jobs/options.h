@@ -9,8 +9,8 @@
 namespace mlxcomm::jobs {
 
 struct JobsOptions {
-  // The timeout of calls that name none; 0: as long as a rank that the call waits for may still come. That is
-  // checked once the call has lasted stalled_timeout_ns (collective/roll_call.h).
+  // The timeout of calls that name none; 0: as long as a rank that the call waits for may still
+  // call. That is checked once the call has lasted stalled_timeout_ns (collective/roll_call.h).
   std::uint64_t operation_timeout_ns = 0;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   // A new job waits this long for a route to each of its nodes.

@@ -18,7 +18,7 @@ struct FormedMember {
   NodeId node;
   std::string node_name;
   std::uint64_t pid = 0;
-  std::uint64_t session = 0;                      // 0: the rank is remote, or has left.
+  std::uint64_t session = 0;                      // 0 if the rank is remote, or has left.
   std::uint64_t deadline_ns = ~std::uint64_t{0};  // Local ranks: when the rank gives up.
   std::uint64_t timeout_ns = 0;
 };

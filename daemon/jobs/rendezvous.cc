@@ -326,7 +326,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   outbox_.emplace_back(WorldFormed{id, group, std::move(members), costs});
 }
 
-// 0: the rank does not wait here.
+// 0 if the rank does not wait here.
 std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
   const auto job = jobs_.find(JobId{formed.user(), formed.job()});
   if (job == jobs_.end()) return 0;
@@ -344,8 +344,9 @@ NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
   return node;
 }
 
-// True: the world has a rank of a restarted daemon, while this node has not noticed the loss of the former
-// one yet. When it does, it fails all groups of that node, and this world must not be among them.
+// True if the world has a rank of a restarted daemon, while this node has not noticed the loss of
+// the former one yet. When it does, it fails all groups of that node, and this world must not be
+// among them.
 bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
   return std::ranges::any_of(formed.members(), [this](const v1::WorldMember& member) {
     const auto known = nodes_.find(NodeOf(member));
@@ -353,7 +354,7 @@ bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
   });
 }
 
-// True: it comes from the node of rank 0, and its fields are within bounds.
+// True if it comes from the node of rank 0, and its fields are within bounds.
 bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
   const auto has_node = [&node](const v1::WorldMember& member) {
@@ -498,8 +499,9 @@ std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::ui
   return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ShortList(missing, ", ", 80));
 }
 
-// Jobs of one user and launcher that have different ranks and together all of them: their names come from
-// variables that were meant to be the same. This job comes first; empty: no others, or too many.
+// Jobs of one user and launcher that have different ranks and together have all of them: their names
+// come from variables that were meant to be the same. This job comes first; empty: no others, or
+// too many.
 std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& id) const {
   constexpr std::size_t kPartsMax = 16;
   const auto own = jobs_.find(id);

@@ -4,7 +4,7 @@
 //        WorldFormed to every node ─▶ running (this class then only remembers which
 //                                     ranks of which job are taken here)
 //
-// The node of rank 0 decides, so one world group results whatever the order in which announcements arrive.
+// The node of rank 0 decides, so there is one world group, in whatever order announcements arrive.
 // See README.md, Rendezvous.
 //
 // Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.

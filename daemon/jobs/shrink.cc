@@ -30,7 +30,7 @@ Shrink::Round* Shrink::RoundOf(std::uint64_t group) {
   return &rounds_.emplace(group, std::move(round)).first->second;
 }
 
-// Updates the view of the group, and the words of local ranks.
+// Updates the view of the group, and the descriptions of local ranks.
 bool Shrink::Refresh(std::uint64_t group, Round& round) const {
   if (!groups_.Look(group, round.view)) return false;
   for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {

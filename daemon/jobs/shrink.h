@@ -4,7 +4,7 @@
 //   ─node of the lowest remaining rank: ShrinkFormed─▶ all have the new group
 //   ─ShrinkJoined─▶ that node knows it ─ShrinkReady─▶ the ranks are answered
 //
-// README.md, Shrink, says what happens if the node that forms the group is lost meanwhile.
+// README.md, Shrink, describes what happens if the node that forms the group is lost during this.
 //
 // Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
 // Memory: for each failed group that may shrink, a word for each rank; for each group that has shrunk here,
@@ -39,13 +39,13 @@ struct GroupView {
 // The node's groups. Shrink reads and makes them while it decides, so these are calls and not requests.
 class ShrinkGroups {
  public:
-  // False: there is no such group here.
+  // False if there is no such group here.
   virtual bool Look(std::uint64_t group, GroupView& view) = 0;
-  // True: its link is up, or waits for a rail to come back.
+  // True if its link is up, or waits for a rail to come back.
   virtual bool IsReachable(const NodeId& node) const = 0;
   virtual std::uint64_t NewGroupId() = 0;
   // Makes `new_group` of these ranks of `group`. `sessions` by new rank: the local session that asked; 0: the
-  // rank is remote, or no longer asks. False: the id is taken, or there are too many groups.
+  // rank is remote, or no longer asks. False if the id is taken, or there are too many groups.
   [[nodiscard]] virtual bool MakeShrunk(std::uint64_t group, std::uint64_t new_group,
                                         const std::vector<std::uint32_t>& ranks,
                                         const std::vector<std::uint64_t>& sessions) = 0;
@@ -74,7 +74,7 @@ class Shrink {
 
   void OnNodeUp(const NodeId& node);
   void OnNodeLost(const NodeId& node);
-  // False: a message that no well-behaved daemon sends.
+  // False if no well-behaved daemon sends it.
   [[nodiscard]] bool OnState(const NodeId& node, const v1::ShrinkState& state);
   [[nodiscard]] bool OnFormed(const NodeId& node, const v1::ShrinkFormed& formed);
   void OnJoined(const NodeId& node, const v1::ShrinkJoined& joined);
@@ -82,7 +82,8 @@ class Shrink {
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // Reports, for status, which ranks wait, and for which. False: no local rank has asked, or all ranks have.
+  // Reports, for status, which ranks wait, and for which. False if no local rank has asked, or all
+  // ranks have.
   bool Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const;
   std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
 
@@ -122,14 +123,14 @@ class Shrink {
     std::vector<NodeId> nodes;
   };
 
-  Round* RoundOf(std::uint64_t group);  // nullptr: no such group here.
+  Round* RoundOf(std::uint64_t group);  // nullptr if there is no such group here.
   bool Refresh(std::uint64_t group, Round& round) const;
   v1::ShrinkState StateOf(std::uint64_t group, const Round& round) const;
   void SendState(std::uint64_t group, Round& round);
   void SendState(const NodeId& node, const v1::ShrinkState& state);
   void Decide(std::uint64_t group);
   void Form(std::uint64_t group, Round& round, const std::vector<std::uint32_t>& ranks);
-  // False: the group cannot be made, and all ranks go on asking.
+  // False if the group cannot be made; all ranks keep asking.
   bool BeginForming(std::uint64_t group, std::uint64_t new_group, const NodeId& former,
                     Round& round, const std::vector<std::uint32_t>& ranks);
   bool IsForItsSenderToForm(const NodeId& node, const std::vector<std::uint32_t>& ranks,

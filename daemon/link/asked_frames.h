@@ -65,7 +65,7 @@ class AskedFrames {
 
  private:
   std::vector<std::uint64_t> wanted_;
-  std::size_t asked_ = 0;  // The first this many have been asked for.
+  std::size_t asked_ = 0;  // This many from the front have been requested.
   std::size_t next_ = 0;
   bool again_ = false;
 };

@@ -65,7 +65,8 @@ class Channel {
   void OnWanted(std::uint64_t sequence);
   // After a batch of these: queues again what unreliable rails have lost.
   void FindLost();
-  // At the begin and end of a turn: stamps new frames, and queues again what has waited too long.
+  // At the beginning and end of a turn: stamps new frames, and queues again what has waited too
+  // long.
   void OnNow(std::uint64_t now_ns);
   // When to call OnNow and NextToSend without an event; or kNever.
   std::uint64_t deadline_ns() const;

@@ -111,7 +111,7 @@ struct FabricOptions {
   std::uint32_t nodes_max = 64;      // Concurrent neighbours.
   // TCP can resend a lost segment four times within this.
   std::uint64_t greeting_timeout_ns = 4'000'000'000;
-  // A connection may stay this long that was proved with a key that has been withdrawn.
+  // A connection that was proved with a withdrawn key may stay this long.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;

@@ -1,6 +1,6 @@
 // Distinguishes a restarted daemon from a second machine with the same node id, for example one with a copied
-// disk. A daemon draws a new incarnation at each start. So an incarnation that is active beside another, or
-// returns after another has replaced it, belongs to a second machine.
+// disk. A daemon draws a new incarnation whenever it starts. So an incarnation that is active
+// beside another, or returns after another has replaced it, belongs to a second machine.
 //
 //   arrives while none is linked, or the linked one has no connection ──▶ kTaken
 //   arrives while another's connections live ──▶ kWaits, until those are heard again or end

@@ -376,7 +376,7 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     Report(header, event.payload);
   } else {
     const auto keeping = arrivals_.Keep(header, event.payload, std::move(event.control));
-    if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not this peer's fault alone.
+    if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not only this peer's fault.
       Lose(rail::WithReason(
           absl::ResourceExhaustedError("too many nodes at once send frames that come too early, "
                                        "and the memory for them is used up"),

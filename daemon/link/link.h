@@ -73,7 +73,7 @@ class Link {
   bool has_rail() const { return carrying_ > 0; }
   bool is_neighbour() const;
   std::size_t direct_rails() const { return direct_.size(); }
-  // Counts all since the link was made.
+  // Counts all that ended since the link was made.
   std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
   bool HasRailOver(const rail::RailPath& path) const { return PlaceOf(path) != kNoRail; }
   // visitor(path, rail)
@@ -87,7 +87,7 @@ class Link {
     for (const std::size_t at : present_) visitor(std::as_const(*rails_[at].rail));
   }
 
-  struct Standing {  // Holds what our introduction says.
+  struct Standing {  // The contents of our introduction.
     std::uint64_t session = 0;
     std::uint64_t known_peer_session = 0;
     std::uint64_t next_expected = 0;  // An acknowledgement, not part of the agreement.
@@ -96,7 +96,7 @@ class Link {
     }
   };
   Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
-  // Returns what our introduction says after theirs. A peer that names our session, though it was never
+  // Returns our introduction in reply to theirs. A peer that names our session, though it was never
   // agreed on, is known by the session that it announces.
   Standing AnswerTo(const wire::Introduction& theirs) const;
   // Returns whether the channel continues with a peer that introduces itself like this.
@@ -175,7 +175,7 @@ class Link {
  private:
   static constexpr std::size_t kWaitingMax = 65536;
   static constexpr std::size_t kNoRail = kRailsMax;
-  // Losing more rails than this takes so long that the peer has dropped the oldest, too.
+  // Losing more than this many rails takes so long that the peer has dropped the oldest, too.
   static constexpr std::size_t kKeptMax = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
@@ -199,7 +199,7 @@ class Link {
     bool resumed = false;                          // It continued a channel.
     bool carries = false;                          // The channel uses it.
     bool delivered = false;
-    std::uint64_t heard_at_start_ns = 0;  // Its receive time before anything had come.
+    std::uint64_t heard_at_start_ns = 0;  // Its receive time before anything arrived.
     std::uint64_t since_ns = 0;
     rail::RailFigures last_figures;
     std::uint64_t last_tick_ns = 0;

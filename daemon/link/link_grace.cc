@@ -23,7 +23,7 @@ void Link::OpenAndReport(std::size_t at, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   Open(at);
   if (state_ == State::kGrace) {
-    spdlog::info("link to {}: a rail is back, going on", peer_.name);
+    spdlog::info("link to {}: a rail is back, continuing", peer_.name);
     state_ = State::kUp;
     reason_ = LinkReason::kNone;
     detail_.clear();
@@ -81,15 +81,15 @@ void Link::OnInterfaceUp(std::uint64_t now_ns) {
   ExtendGrace(now_ns, options_.heartbeat_timeout_ns);
 }
 
-// Extends it to at least now_ns + by_ns, but to no more than by_ns after the end that it had at first.
+// Extends it to at least now_ns + by_ns, but to no more than by_ns after its original end.
 void Link::ExtendGrace(std::uint64_t now_ns, std::uint64_t by_ns) {
   if (state_ != State::kGrace || grace_after_reset_) return;
   grace_end_ns_ = std::max(grace_end_ns_, std::min(now_ns, grace_due_ns_) + by_ns);
 }
 
-// The peer lives and its answers get lost, so it gets a second grace period, once.
+// The peer is alive and its answers get lost, so it gets a second grace period, once.
 void Link::OnConnectionInGrace(std::uint64_t now_ns) {
-  detail_ = "a connection is back, and no large frame has passed on it yet";
+  detail_ = "a connection is back, but no large frame has passed on it yet";
   ExtendGrace(now_ns, options_.grace_period_ns);
 }
 

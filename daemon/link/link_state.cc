@@ -176,7 +176,7 @@ Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
   return answer;
 }
 
-// Our introduction still holds, or another rail has made it true meanwhile.
+// Our introduction still holds, or another rail has made it true in the meantime.
 bool Link::Holds(const Standing& reported, const wire::Introduction& theirs) const {
   if (reported.session != session_) return false;
   const bool both_name_each_other =
@@ -343,7 +343,7 @@ void Link::ForgetChannel() {
   acknowledge_now_ = false;
 }
 
-// Keeps the name and state of a lost link. Elsewhere than in OnTime, callers may still use frames.
+// Keeps the name and state of a lost link. Outside OnTime, callers may still use frames.
 void Link::FreeMemory() {
   has_grown_ = false;
   channel_.FreeMemory();
@@ -461,8 +461,8 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
       now_ns);
 }
 
-// A reliable rail loses nothing. If it is the only one and little but heartbeats has come since, the missing
-// frame was swallowed or never sent.
+// A reliable rail loses nothing. If it is the only one and little but heartbeats has arrived since,
+// the missing frame was swallowed or never sent.
 bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
   const OnRail& on = rails_[at];
   const bool is_only = present_.size() == 1 && on.rail->is_direct() && on.rail->is_reliable();
@@ -476,13 +476,13 @@ bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
   gap_ticks_ = 0;
   CountChanged(at);
   RemoveRailAt(at,
-               {absl::StrCat("frame ", gap_after_ + 1, " is missing, though later ones have come"),
+               {absl::StrCat("frame ", gap_after_ + 1, " is missing, but later ones arrived"),
                 rail::DownCause::kCut, LinkReason::kBytesChanged},
                now_ns);
   return true;
 }
 
-// The peer's own heartbeat shows that it lives, and our answer shows it to the peer.
+// The peer's own heartbeat shows that it is alive, and our answer shows it to the peer.
 bool Link::MaySkipHeartbeat(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t asked_ns = on.rail->last_asked_ns();
   return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&

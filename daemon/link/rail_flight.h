@@ -70,7 +70,7 @@ class RailFlight {
   }
   // Returns the time from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
-  // If the oldest frame waits longer than this, the estimate follows its wait.
+  // If the oldest frame waits longer than this, the estimate is at least its wait.
   std::uint64_t LateNs() const;
   // On a reliable rail only unwritten frames count: acknowledgements queue behind the peer's own data.
   bool IsFull(bool alone = false) const;
@@ -110,7 +110,7 @@ class RailFlight {
   std::uint64_t unwritten_bytes_ = 0;
   std::uint64_t under_way_bytes_ = 0;
   std::uint64_t under_way_frames_ = 0;
-  std::uint64_t idle_since_ns_ = 0;  // 0: busy, or never used.
+  std::uint64_t idle_since_ns_ = 0;  // 0 if busy, or never used.
   rail::HeldBytes held_;
   bool knows_held_ = false;
   std::uint32_t probes_ = 0;      // Counted since the last acknowledgement.

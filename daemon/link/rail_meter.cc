@@ -13,7 +13,7 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   MeasureLatency(delivery, now_ns);
   RaiseByOne(delivery, now_ns);
   if (!busy_.open) busy_ = {.begin_ns = now_ns, .open = true};
-  // Bytes acknowledged at the begin arrived before it.
+  // Bytes acknowledged at the beginning arrived before it.
   if (now_ns > busy_.begin_ns) {
     busy_.bytes += delivery.bytes;
     ++busy_.frames;
@@ -30,7 +30,7 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   if (ends) EndSpan();
 }
 
-// Includes all that was acknowledged at its last moment.
+// Includes everything that was acknowledged at its end.
 void RailMeter::EndSpan() {
   const bool continues = busy_.open;
   span_taken_ns_ = span_end_ns_;

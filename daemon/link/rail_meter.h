@@ -73,7 +73,7 @@ class RailMeter {
   Busy busy_;
   Span span_;
   std::uint64_t span_taken_ns_ = 0;
-  std::uint64_t span_end_ns_ = 0;  // The span is long enough, but more may come at this moment.
+  std::uint64_t span_end_ns_ = 0;  // The span is long enough, but more may arrive at this moment.
   std::uint32_t lone_frames_ = 0;  // Found the rail empty, since the last span.
   std::uint64_t latency_now_ = kUnknown;  // Minimum of this epoch.
   std::uint64_t latency_before_ = kUnknown;

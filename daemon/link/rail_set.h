@@ -42,7 +42,7 @@ class RailSet {
   bool Has(std::size_t at) const { return (rails_ >> at & 1) != 0; }
   std::size_t size() const { return static_cast<std::size_t>(std::popcount(rails_)); }
 
-  // Iterates over a copy: the set may change meanwhile.
+  // Iterates over a copy: the set may change during the iteration.
   Iterator begin() const { return Iterator(rails_); }
   Iterator end() const { return Iterator(0); }
 

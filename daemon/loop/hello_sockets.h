@@ -74,7 +74,7 @@ class HelloSockets final {
     platform::MulticastSocket::Place place;
     std::string listening;  // The fabric was given this address.
     std::uint64_t read_ns = 0;
-    std::uint64_t rests_until_ns = 0;  // 0: not resting.
+    std::uint64_t rests_until_ns = 0;  // 0 if not resting.
     discovery::InterfaceFault fault;   // Why sending failed.
   };
 

@@ -144,7 +144,7 @@ bool Loop::Turn() {
   return count > 0;
 }
 
-// The next operations come with the next job at the earliest, and the allocator would keep the pages.
+// There are no more operations before the next job, and the allocator would keep the pages.
 void Loop::ReleaseFreeMemory() {
   if (release_due_ns_ <= now_ns_) {
     release_due_ns_ = collective::kNever;

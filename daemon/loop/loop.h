@@ -45,10 +45,10 @@
 namespace mlxcomm {
 
 struct LoopOptions {
-  // Ranks of one machine carry out small operations by themselves (jobs/direct_groups.h).
+  // Ranks of one machine carry out small operations directly (jobs/direct_groups.h).
   bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
-  // Private daemons end with their last client, or if no client comes in time.
+  // Private daemons end with their last client, or if no client connects in time.
   bool ends_with_last_client = false;
   std::function<void()> on_useless;  // Called then, on the loop's thread.
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
@@ -99,7 +99,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // Refuses new jobs and waits until no group is left. Returns false if groups were failed after timeout_ns.
   bool Drain(std::uint64_t timeout_ns);
   // Stops accepting once the last client has left, and calls `on_idle` on the loop's thread. A client that
-  // connects meanwhile is served, and the wait starts again. Any thread.
+  // connects in the meantime is served, and the wait starts again. Any thread.
   void LeaveWhenIdle(NextProgram next, std::function<void()> on_idle);
   // Keeps serving; status, an event and the log have the reason.
   void RefuseNext(const absl::Status& why);
@@ -201,7 +201,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   fabric::TcpFabric* fabric_ = nullptr;
   services::ControlServer* control_ = nullptr;
   ScratchPool* scratch_ = nullptr;
-  HelloSockets* hellos_ = nullptr;  // nullptr: discovery is off.
+  HelloSockets* hellos_ = nullptr;  // nullptr if discovery is off.
   platform::Wakeup bell_;           // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;

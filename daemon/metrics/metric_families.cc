@@ -55,7 +55,7 @@ struct Values {
 
 void AddNode(const v1::NodeStatus& node, Families& families) {
   Values add{families};
-  add.Gauge("mlxcomm_uptime_seconds", "Since the daemon's start.",
+  add.Gauge("mlxcomm_uptime_seconds", "Seconds since the daemon started.",
             static_cast<double>(node.uptime_ms()) / 1e3);
   add.Gauge("mlxcomm_draining", "1 while the daemon drains and refuses new jobs.",
             node.state() == "draining" ? 1 : 0);
@@ -181,7 +181,7 @@ void AddOperations(const record::OperationCounts& operations, Families& families
                               "Bytes that one rank of this node passed to completed operations.");
   MetricFamily& duration =
       Begin(families, "mlxcomm_operation_duration_seconds", MetricType::Histogram,
-            "Of completed operations, from the first local rank's call to the end.");
+            "Duration of completed operations, from the first local rank's call to the end.");
   for (std::size_t kind = 0; kind < OperationCounts::kKinds; ++kind) {
     for (std::size_t type = 0; type < OperationCounts::kTypes; ++type) {
       const OperationCounts::Counts counts = operations.Read(kind, type);

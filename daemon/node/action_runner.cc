@@ -14,7 +14,7 @@
 namespace mlxcomm::node {
 namespace {
 
-// Another node's text goes to the log and to processes; much more than they show would be of no use.
+// Another node's text goes to the log and to processes; text much longer than they show is useless.
 constexpr std::size_t kReportTextBytesMax = 2000;
 
 // A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks, and
@@ -100,7 +100,7 @@ void ActionRunner::SendFrame(const collective::Action& action, wire::FrameType t
   }
   const absl::Status sent = links_.Send(action.node, header, action.source, action.cookie);
   if (sent.ok()) return;
-  // The node is lost, of which the group is informed separately; nothing refers to the payload. The group
+  // The node is lost, which the group learns separately; nothing refers to the payload. The group
   // fails first, so that unsent data is not mistaken for received data.
   FailGroup(action.key, "cannot send: ", sent, now_ns);
   if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
@@ -170,7 +170,7 @@ void ActionRunner::OnFailureReport(const NodeId& node, v1::FailureReport& report
   jobs_.membership().SpreadLoss(report.group(), now_ns);
 }
 
-// Entries beyond the bound count as missing: then a rank may still come.
+// Entries beyond the bound count as missing: then a rank may still call.
 void ActionRunner::OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns) {
   constexpr std::uint64_t kWaitedMsMax = 1'000'000'000;
   while (message.waits_size() > static_cast<int>(collective::kLocalRanksMax))

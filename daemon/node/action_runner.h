@@ -28,8 +28,8 @@ class ActionRunner {
   ActionRunner(collective::Collectives& collectives, collective::ScratchMemory& scratch,
                fabric::Links& links, jobs::Jobs& jobs, NodePort& port)
       : collectives_(collectives), scratch_(scratch), links_(links), jobs_(jobs), port_(port) {
-    // The two are swapped. How many actions come at once varies: an operation sends everything at once if
-    // its grants arrived before its call.
+    // The two are swapped. The number of actions at a time varies: an operation sends everything at
+    // once if its grants arrived before its call.
     carrying_.reserve(kActionsUsual);
     collectives_.actions().reserve(kActionsUsual);
   }
@@ -39,12 +39,12 @@ class ActionRunner {
   // Carrying out an action may cause others; all are done when it returns.
   void CarryOut(std::uint64_t now_ns);
 
-  // Messages of peers, whose texts and lists are cut to what is of use.
+  // Messages of peers, whose texts and lists are cut to a useful length.
   void OnFailureReport(const NodeId& node, v1::FailureReport& report, std::uint64_t now_ns);
   void OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns);
 
-  // Sends a message to the daemon there, as one control frame. A failure is logged: either the node is lost,
-  // of which every part is informed separately, or the message is too large.
+  // Sends a message to the daemon there, as one control frame. A failure is logged: either the node
+  // is lost, which every part learns separately, or the message is too large.
   void SendMessage(const NodeId& node, const v1::PeerMessage& message);
 
  private:

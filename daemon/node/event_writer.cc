@@ -29,7 +29,7 @@ void EventWriter::OnNotice(const link::FabricNotice& notice) {
   using Kind = link::FabricNotice::Kind;
   const std::string link = absl::StrCat("link to ", notice.node);
   const std::string rail =
-      notice.path.empty() ? "the way through other nodes" : absl::StrCat("rail ", notice.path);
+      notice.path.empty() ? "the route through other nodes" : absl::StrCat("rail ", notice.path);
   switch (notice.kind) {
     case Kind::kRailUp:
       return Report("rail_up", EventSeverity::kNote, link, absl::StrCat(rail, " is up"));

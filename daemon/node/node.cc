@@ -200,7 +200,7 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
   jobs_.AfterNodeLost(node);
 }
 
-// The node itself is linked with this daemon alone of the two, and learns of the other from it.
+// Of the two daemons, the node is linked only with this one, and learns of the other from it.
 void Node::OnSameId(const NodeId& node, const std::string& address) {
   events_.OnSameId(links_.NameOf(node), address);
   if (!links_.IsReachable(node)) return;
@@ -218,7 +218,7 @@ void Node::ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& h
   if (fine) return;
   CountViolation(node,
                  absl::StrCat("frame ", static_cast<int>(header.type), " for step ", header.step,
-                              " of operation ", header.number, " fits no operation"));
+                              " of operation ", header.number, " matches no operation"));
 }
 
 void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
@@ -256,7 +256,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       return probes_.OnAnswer(node, message.probe_answer(), port_.ReadClocks());
     case v1::PeerMessage::kSameIdSeen: {
       const std::string address = MakePrintable(message.same_id_seen().address());
-      spdlog::error("node {} says that another machine, at {}, has this node's id",
+      spdlog::error("node {} reports that another machine, at {}, has this node's id",
                     links_.NameOf(node), address);
       events_.OnSameId(options_.fabric.self.name, address);
       return true;
@@ -340,11 +340,11 @@ v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
   return checkup;
 }
 
-// All that ask until the machine has been examined get the same answer.
+// All calls that arrive until the machine has been examined get the same answer.
 void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
   ReadClock();
   const Failure full = {FailureCode::kResourceExhausted, kNoRank,
-                        "as many check-ups are under way as may be at once: ask again"};
+                        "too many check-ups are in progress: try again"};
   if (doctors_.size() >= SystemChecks::kWaitingMax) return answer->Fail(full);
   doctors_.push_back(std::move(answer));
   if (doctors_.size() > 1) return;

@@ -41,7 +41,8 @@
 
 namespace mlxcomm::node {
 
-// Holds what metrics show of a node: its own part of a status, and figures that a status does not have.
+// What metrics show about a node: its own part of a status, and figures that a status does not
+// have.
 struct NodeMetrics {
   v1::NodeStatus node;
   std::map<std::string, std::uint64_t> jobs;  // Counted by state.
@@ -52,7 +53,7 @@ struct NodeMetrics {
 
 class Node final : private link::FabricListener, private Peers {
  public:
-  // All outlive it. `clock` tells the time within a turn, for measurements.
+  // All outlive it. `clock` returns the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
        record::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
        std::uint64_t now_ns);
@@ -67,17 +68,17 @@ class Node final : private link::FabricListener, private Peers {
   jobs::Membership& membership() { return jobs_.membership(); }
   const jobs::Jobs& jobs() const { return jobs_; }
 
-  // Following calls happen at this time, which never goes back.
+  // Later calls happen at this time, which never goes backwards.
   void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
   // Carries out the actions that the last events have caused, until none is left.
   void CarryOut() {
     jobs_.CarryOut();
     runner_.CarryOut(now_ns_);
   }
-  // Does what is due by now, then gives back what groups and processes have left behind. False: nothing was
-  // due.
+  // Does what is due by now, then releases what groups and processes left behind. False if nothing
+  // was due.
   bool EndTurn();
-  // When EndTurn will have something to do, if no event comes before.
+  // When EndTurn is next due, if no event comes first.
   std::uint64_t NextDeadline() const;
 
   void OnSessionOpened(SessionId session, const jobs::Process& process) {
@@ -87,10 +88,10 @@ class Node final : private link::FabricListener, private Peers {
   void OnSessionEnded(SessionId session, const std::string& why);
   void OnSubmission(SessionId session, const intake::Submission& submission);
   void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
-  // The operation to which a work belongs, until it is done.
+  // The operation to which a work item belongs, until it is done.
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
-  // Neighbours that are looked for. Nothing happens where the options have no discovery.
+  // Discovery. Does nothing if the options have no discovery.
   void OnInterfaceUp(const discovery::Discovery::Interface& interface);
   void OnInterfaceDown(const std::string& name);
   void OnHello(const std::string& interface, const wire::AddressBytes& from,
@@ -98,7 +99,7 @@ class Node final : private link::FabricListener, private Peers {
   void SetHelloKeys(const std::vector<DerivedKey>& keys);
   const std::optional<discovery::Discovery>& discovery() const { return discovery_; }
 
-  // A control call, as Jobs has it, and the actions that it causes.
+  // Makes a control call of Jobs, and carries out the actions that it causes.
   template <typename... Parameters, typename... Arguments>
   void Call(void (jobs::Jobs::*call)(Parameters...), Arguments&&... arguments) {
     ReadClock();
@@ -115,8 +116,8 @@ class Node final : private link::FabricListener, private Peers {
   void OnSystemChecked(v1::NodeCheckup seen);
   NodeMetrics Metrics();
 
-  // The orderly end: first new processes are refused, then, so much later, running groups are failed, and at
-  // last every open call is answered.
+  // An orderly end in three steps: refuse new processes, later fail the running groups, finally
+  // answer every open call.
   void RefuseNew(const Failure& failure, std::uint64_t drain_ns) {
     ReadClock();
     jobs_.RefuseNew(failure, now_ns_ + drain_ns);
@@ -161,7 +162,7 @@ class Node final : private link::FabricListener, private Peers {
 
   void ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header);
   void CountViolation(const NodeId& node, const std::string& what);
-  // False: no well-behaved daemon sends it.
+  // False if no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, v1::PeerMessage& message);
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
   bool WriteOwnPart(OwnPart& part);
@@ -169,11 +170,11 @@ class Node final : private link::FabricListener, private Peers {
   OwnState Own() const {
     return {options_, collectives_, jobs_, port_, discovery_, started_ns_, now_ns_};
   }
-  // It is asked at each turn, and finding it takes a look at every interface.
+  // Cached, because each turn needs it, and finding it checks every interface.
   void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
   // Called first by events outside a turn: they may follow a long sleep, and set deadlines.
   void ReadClock();
-  // An operation that a rank had called on a page, so long ago.
+  // An operation that a rank called on a page this long ago.
   void OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
                  std::uint64_t age_ns);
   void RefuseStranger(SessionId session, const queue::SubmissionEntry& entry);

@@ -1,5 +1,6 @@
-// Gives a node what it needs of its process: threads that compute, shared memory, sockets, a log of events.
-// The loop implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
+// Gives a node what it needs from its process: threads that compute, shared memory, sockets, a log
+// of events. The loop implements it over a machine (loop/loop.h), the simulator over virtual time
+// (tests/sim/daemon.h).
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
 // may not call back.
@@ -23,8 +24,8 @@ using intake::SessionId;
 
 class NodePort : public fabric::LinksPort, public discovery::DiscoveryPort, public jobs::JobsPort {
  public:
-  // True: another thread does the work, and Node::OnWorkDone(cookie) follows; false: the node does it
-  // at once. `work` stays as it is until then.
+  // True if another thread does the work, and Node::OnWorkDone(cookie) follows; false if the node
+  // does it at once. `work` stays unchanged until then.
   virtual bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) = 0;
   // The end of an operation, for the process that called it.
   virtual void Complete(const collective::Action& action) = 0;

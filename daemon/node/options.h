@@ -14,9 +14,9 @@ namespace mlxcomm::node {
 
 struct NodeOptions : jobs::JobsOptions {
   link::FabricOptions fabric;  // fabric.self is this node.
-  // Neighbours are looked for, with these keys (DiscoveryOptions); none: they are not.
+  // Discovery uses these keys (DiscoveryOptions); without keys there is no discovery.
   std::optional<std::vector<DerivedKey>> hello_keys;
-  std::string config_file;  // For people, as key_file; empty: none.
+  std::string config_file;  // For display, like key_file; empty if there is none.
   std::string key_file;
   std::uint64_t stalled_timeout_ns = 300'000'000'000;
   collective::CreditOptions credit;

@@ -35,7 +35,7 @@ void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivit
   wait.set_age_ms(rank.operation_age_ms());
 }
 
-// `told` is the job itself, or a group of it, of which only busy ranks are described.
+// `told` is the job itself, or one of its groups, for which only busy ranks are described.
 template <typename Reported>
 void WriteGroup(const OwnState& own, const collective::Group& group, Reported& reported,
                 v1::JobStatus& job) {
@@ -71,7 +71,7 @@ std::string DescribeMissing(const v1::JobStatus& job) {
   return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
 }
 
-// Adds to what the port has said of the interfaces.
+// Adds to the port's facts about the interfaces.
 void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
   for (v1::DiscoveryInterface& reported : *status.mutable_interfaces()) {
@@ -105,7 +105,7 @@ void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
   status.set_looped(counters.looped);
 }
 
-// Every group is waited for, also a failed one that its ranks have not closed yet.
+// Waits for every group, including failed ones that their ranks have not closed yet.
 void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
   drain.set_jobs(static_cast<std::uint32_t>(GroupsByJob(own).size()));
   drain.set_left_ms(MsBetween(own.now_ns, own.jobs.drains_until_ns()));
@@ -176,7 +176,7 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
 }
 
 void WriteForming(const OwnState& own, v1::StatusReply& reply) {
-  v1::JobStatus* job = nullptr;  // They come job by job.
+  v1::JobStatus* job = nullptr;  // They are ordered by job.
   for (const jobs::Rendezvous::Waiting& waiting : own.jobs.rendezvous().AllWaiting()) {
     const JobId id = jobs::JobOf(waiting.claim);
     if (job == nullptr || job->name() != id.name || job->user() != id.user) {

@@ -35,25 +35,25 @@ inline constexpr std::size_t kGroupsListedMax = 64;
 // which represents the job.
 struct JobGroups {
   std::vector<const collective::Group*> all;
-  const collective::Group* main = nullptr;  // None: only groups split from it are here.
+  const collective::Group* main = nullptr;  // None if only groups split from it are here.
 };
 std::map<JobId, JobGroups> GroupsByJob(const OwnState& own);
 const char* StateOf(const collective::Group& group);
 
-// Says whose jobs are described. Other jobs are only named, so that they can be counted.
+// Decides whose jobs are described. Other jobs are only named, so that they can be counted.
 struct StatusViewers {
   bool all = false;
   std::set<std::string> users = {};
 };
 
-// Writes a node's jobs in slices, so that thousands of groups hold up no payload. A group that has gone
-// meanwhile is left out.
+// Writes a node's jobs in slices, so that thousands of groups hold up no payload. A group that no
+// longer exists is left out.
 class JobsWriter {
  public:
   static constexpr std::size_t kGroupsASlice = 64;
   // Adds the jobs' names to the reply.
   JobsWriter(const OwnState& own, const StatusViewers& viewers, v1::StatusReply& reply);
-  // The next slice. True: it was the last one.
+  // The next slice. True if it was the last one.
   bool WriteSome(const OwnState& own, v1::StatusReply& reply);
 
  private:
@@ -66,7 +66,7 @@ class JobsWriter {
   std::size_t written_ = 0;
 };
 
-// 0 where `then_ns` is later.
+// 0 if `then_ns` is later.
 std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns);
 void WriteNode(const OwnState& own, v1::NodeStatus& node);
 // Jobs of all nodes whose ranks are not complete yet.

@@ -10,7 +10,7 @@ namespace mlxcomm::node {
 namespace {
 
 const Failure kTooMany{FailureCode::kResourceExhausted, kNoRank,
-                       "as many nodes are being asked as may be at once: ask again"};
+                       "too many nodes are being asked at once: try again"};
 
 }  // namespace
 
@@ -65,7 +65,7 @@ void PeerProbes::Checkup(const std::vector<link::NodeIdentity>& nodes, v1::Docto
 
 bool PeerProbes::OnAnswer(const NodeId& node, const v1::ProbeAnswer& answer, Clocks now) {
   const auto found = asks_.find(answer.query());
-  if (found == asks_.end()) return true;  // It came too late.
+  if (found == asks_.end()) return true;  // It arrived too late.
   Ask& ask = found->second;
   const auto awaited = ask.awaited.find(node);
   if (awaited == ask.awaited.end()) return false;
@@ -87,7 +87,7 @@ bool PeerProbes::OnAnswer(const NodeId& node, const v1::ProbeAnswer& answer, Clo
   reported.set_name(name);  // The node has proved this name.
   reported.set_version(version);
   reported.set_answered(true);
-  // It read its clock somewhere on the way there and back.
+  // It read its clock at an unknown point of the round trip.
   const std::uint64_t middle_ns = ask.begun.unix_ns + round_trip_ns / 2;
   reported.set_clock_offset_ns(static_cast<std::int64_t>(reported.unix_ns() - middle_ns));
   reported.set_clock_uncertainty_ns(round_trip_ns / 2);

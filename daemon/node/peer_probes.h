@@ -43,7 +43,7 @@ class PeerProbes {
   void Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply, Clocks now,
                std::unique_ptr<DoctorAnswer> answer);
 
-  // False: the message breaks a bound.
+  // False if the message breaks a bound.
   static bool IsFine(const v1::Probe& probe) { return probe.payload().size() <= kPayloadBytesMax; }
   bool OnAnswer(const NodeId& node, const v1::ProbeAnswer& answer, Clocks now);
   void OnNodeLost(const NodeId& node);
@@ -54,7 +54,7 @@ class PeerProbes {
 
  private:
   struct Ask {
-    std::unique_ptr<PingAnswer> ping;  // One of the two.
+    std::unique_ptr<PingAnswer> ping;  // Exactly one of the two is set.
     std::unique_ptr<DoctorAnswer> checkup;
     std::string node;  // ping
     std::uint32_t payload_bytes = 0;

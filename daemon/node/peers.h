@@ -1,4 +1,4 @@
-// The other nodes, as the parts of a node that ask them questions see them. Node implements it.
+// The other nodes, as needed by the parts of a node that query them. Node implements it.
 #pragma once
 
 #include "mlxcomm/v1/peer.pb.h"
@@ -10,7 +10,7 @@ class Peers {
  public:
   virtual ~Peers() = default;
   virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
-  // True: its link is up, or waits for a rail to come back.
+  // True if its link is up, or waits for a rail to come back.
   virtual bool IsReachable(const NodeId& node) const = 0;
 };
 

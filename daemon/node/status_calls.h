@@ -1,9 +1,10 @@
-// The status calls of this node's callers and of other nodes. All that come within kRoundNs share one round:
+// The status calls of this node's callers and of other nodes. Calls that arrive within kRoundNs
+// share one round:
 //
 //   Ask, OnQuery ─▶ next round ─▶ own part, written in slices ─▶ StatusAnswer to the nodes that asked
 //           └─▶ StatusQuery to each node ─▶ parts, node lost, or too late ─▶ callers
 //
-// A round begins after its last caller has asked, so no caller gets what was true before.
+// A round begins after its last caller has asked, so no caller gets outdated facts.
 //
 // Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax + kCallsKept calls, of
 // which each user has kCallsPerUser, and kQueriesMax of each node; a round has one part for each node.
@@ -27,12 +28,12 @@ namespace mlxcomm::node {
 struct OwnPart {
   StatusViewers viewers;
   v1::StatusReply reply;
-  std::vector<NodeId> others;      // That reply.nodes() names behind this node.
+  std::vector<NodeId> others;      // Those that reply.nodes() names after this node.
   std::optional<JobsWriter> jobs;  // Set by the first slice.
 };
 
 struct StatusCaller {
-  std::string user;  // Set as in JobId; empty where users share.
+  std::string user;  // The same as in JobId; empty if users share jobs.
   bool sees_all = false;
 };
 
@@ -40,7 +41,7 @@ struct StatusRound {
   std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // Keyed by user.
   std::vector<std::pair<NodeId, std::uint64_t>> queries;
   std::unique_ptr<OwnPart> part;
-  // Once the part is whole.
+  // Once the part is complete.
   std::shared_ptr<StatusParts> parts;
   std::vector<NodeId> awaited;
   std::uint64_t deadline_ns = 0;
@@ -55,13 +56,13 @@ class StatusCalls {
   static constexpr std::uint64_t kRoundNs = 50'000'000;
   static constexpr std::uint64_t kWaitNs = 300'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Writes the next slice; true: the part is whole.
+  // Writes the next slice; returns true once the part is complete.
   using Write = std::function<bool(OwnPart& part)>;
 
   StatusCalls(Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
 
   void Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer, std::uint64_t now_ns);
-  // One too many of a node is dropped: it gets no answer in time.
+  // A query beyond a node's limit is dropped: that node gets no answer in time.
   void OnQuery(const NodeId& node, const v1::StatusQuery& query, std::uint64_t now_ns);
   // An answer that no call waits for is ignored.
   void OnAnswer(const NodeId& node, v1::StatusAnswer answer);

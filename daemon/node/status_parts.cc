@@ -90,7 +90,7 @@ void MergeJob(const v1::JobStatus& reported, v1::JobStatus& job) {
   }
   if (!reported.circle().empty()) job.set_circle(reported.circle());
   job.set_groups_left_out(std::max(job.groups_left_out(), reported.groups_left_out()));
-  if (reported.state().empty()) return;  // None of the job's ranks is there, only its groups'.
+  if (reported.state().empty()) return;  // Only ranks of the job's groups are there.
   const bool has_main = !job.state().empty();
   if (has_main && reported.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
   if (has_main && reported.shrinks() > job.shrinks()) {
@@ -110,7 +110,7 @@ void MergeJob(const v1::JobStatus& reported, v1::JobStatus& job) {
   job.mutable_waits()->MergeFrom(reported.waits());
 }
 
-// Each node reports a job's end when its own ranks have left; the last of them counts.
+// Each node reports that a job has ended when its own ranks have left; the last report counts.
 void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
   constexpr std::size_t kMost = jobs::JobHistory::kPerUserMax * jobs::JobHistory::kUsersMax;
   auto& ended = *reply.mutable_ended_jobs();
@@ -131,8 +131,8 @@ void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
   }
 }
 
-// A job that still has ranks on another node has not ended; one that runs again is of more interest than
-// how it ended before.
+// A job that still has ranks on another node has not ended; and for one that runs again its earlier
+// end does not matter.
 void RemoveRunning(v1::StatusReply& reply) {
   auto& ended = *reply.mutable_ended_jobs();
   const auto runs = [&reply](const v1::EndedJob& one) {
@@ -151,7 +151,7 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, const Shown
     const std::string name = other.name();
     const std::string version = other.version();
     other = answer.node();
-    other.set_id(id);  // As it has proved it: links and cables are identified by these ids.
+    other.set_id(id);  // The id that it proved: links and cables are identified by these ids.
     other.set_name(name);
     other.set_version(version);
   }

@@ -1,6 +1,6 @@
 // The parts of a status, and how they are merged: each node sends its own part, and the node that was asked
 // returns them in the order of arrival. Merging and sorting them, and searching them for a ring
-// (discovery/topology.h), takes long; it belongs on another thread than the one that moves payload.
+// (discovery/topology.h), takes a long time, so it must not run on the thread that moves payload.
 #pragma once
 
 #include <memory>
@@ -38,8 +38,8 @@ using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;
 // topology.
 v1::StatusReply MergeStatus(const StatusParts& parts);
 
-// The job of that name in the reply, made if it is not there. Ranks that wait for a job to form may do so
-// while the last one of that name still runs or has failed: the two have nothing in common.
+// The job of that name in the reply, made if it is not there. Ranks may wait for a job to form
+// while the last job of that name still runs or has failed: the two are unrelated.
 v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms = false);
 
 }  // namespace mlxcomm::node

@@ -26,14 +26,14 @@ class SystemChecks {
   static constexpr std::uint64_t kPatienceNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::uint64_t kTooOldNs = 10'000'000'000;
-  static constexpr std::size_t kKeptForLocal = 32;  // Of kWaitingMax, where peers ask much.
+  static constexpr std::size_t kKeptForLocal = 32;  // Part of kWaitingMax, in case peers ask often.
   enum class Caller : std::uint8_t { kLocal, kPeer };
-  // Receives the last result; nothing where no examination has ended, or none within kTooOldNs.
+  // Receives the last result; null if no examination has ended within kTooOldNs.
   using Asker = std::function<void(const v1::NodeCheckup&)>;
 
   explicit SystemChecks(NodePort& port) : port_(port) {}
 
-  // False: too many callers wait already.
+  // False if too many callers wait already.
   [[nodiscard]] bool Ask(Caller caller, std::uint64_t now_ns, Asker asker);
   void OnSystemChecked(v1::NodeCheckup seen, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);

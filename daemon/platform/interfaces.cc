@@ -66,7 +66,7 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
   return ::inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof text) == nullptr ? "" : text;
 }
 
-// True also for the name and any other address of a loopback interface.
+// Also true for the name and any other address of a loopback interface.
 bool IsLoopback(const std::string& text) {
   asio::error_code ignored;
   if (asio::ip::make_address(text, ignored).is_loopback()) return true;

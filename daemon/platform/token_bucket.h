@@ -24,7 +24,8 @@ class TokenBucket {
     tokens_ -= tokens;
     return true;
   }
-  // Takes the tokens in any case, down to a limit. False: too few; the caller should wait for WaitNs().
+  // Takes the tokens in any case, down to a limit. False if there are too few; the caller should
+  // wait for WaitNs().
   bool Take(double tokens, std::uint64_t now_ns) {
     Fill(now_ns);
     tokens_ = std::max(tokens_ - tokens, -rate_.per_second * kDebtSecondsMax);

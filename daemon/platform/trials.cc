@@ -88,7 +88,7 @@ TrialResult TryNames() {
     longest = name.size();
   }
   const std::string seen = absl::StrCat("names of up to ", longest, " characters are accepted",
-                                        longest == 64 ? ", no longer ones were tried" : "");
+                                        longest == 64 ? "; longer ones were not tried" : "");
   return longest >= 25 ? Holds(seen) : Fails(seen);
 }
 

@@ -330,7 +330,7 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
 }
 
 // Sets the cluster's name from the key file if the configuration has none. Errors in the key file are
-// reported with all others, also by --check-config and the service's installer.
+// reported with all others, including by --check-config and the service's installer.
 void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                      BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;

@@ -19,7 +19,7 @@ namespace mlxcomm {
 // defaults. `key_place`: the key file if the configuration names none.
 absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
                                                 const std::string& key_place = DefaultKeyFile());
-// Like ReadConfigFile for a text; reads no other file. `name` stands for the file in messages.
+// Like ReadConfigFile for a text; reads no other file. Messages call the file `name`.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
 
 // Returns why this cannot be the daemon's socket; empty if it can.

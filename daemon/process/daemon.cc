@@ -279,7 +279,7 @@ void Daemon::Reload(const absl::Status& log_reopened) {
   if (ReloadKeys()) CheckConfigAgain();
 }
 
-// False: the file is invalid.
+// False if the file is invalid.
 bool Daemon::ReloadKeys() {
   const std::string& path = config_.peers().key_file();
   if (path.empty()) return true;
@@ -310,7 +310,7 @@ void Daemon::CheckConfigAgain() {
   } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
     ReportReload(record::EventSeverity::kWarning, "configuration",
                  absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
-                              " changed since the start: restart mlxcommd to apply the change"));
+                              " changed since mlxcommd started: restart it to apply the change"));
   }
 }
 
@@ -345,7 +345,7 @@ void Daemon::End() {
   intake_->StopAccepting();
   if (hellos_ != nullptr) hellos_->Stop();
   fabric_->Stop();
-  // gRPC ends once every call has been answered, including those that came just now.
+  // gRPC ends once every call has been answered, including those that arrived just now.
   std::atomic<bool> ended{false};
   std::thread shutdown([&] {
     control_->Shutdown(100 * kMs);

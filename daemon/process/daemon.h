@@ -66,7 +66,7 @@ class Daemon {
   void End();
 
   v1::DaemonConfig config_;
-  std::string config_file_;  // Empty: started without one.
+  std::string config_file_;  // Empty if started without one.
   bool is_private_ = false;
   asio::io_context io_{1};
   std::unique_ptr<record::FlightRecorder> recorder_;
@@ -77,10 +77,10 @@ class Daemon {
   std::unique_ptr<intake::Intake> intake_;
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<fabric::TcpFabric> fabric_;
-  std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
+  std::unique_ptr<HelloSockets> hellos_;  // nullptr if discovery is off.
   std::unique_ptr<services::PostedCalls> calls_;
   std::unique_ptr<services::ControlServer> control_;
-  std::unique_ptr<metrics::MetricsEndpoint> metrics_;  // nullptr: not configured.
+  std::unique_ptr<metrics::MetricsEndpoint> metrics_;  // nullptr if not configured.
   std::thread loop_thread_;
 };
 

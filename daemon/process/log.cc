@@ -149,7 +149,7 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
 
   std::string path_;
   FileDescriptor file_;
-  bool begins_line_ = true;  // False: the last line was cut short.
+  bool begins_line_ = true;  // False if the last line was cut short.
   std::uint64_t lost_ = 0;   // Counts the lines lost since the last one written.
 };
 

@@ -55,7 +55,7 @@ A second signal ends it at once.
 SIGHUP reopens the log and reads the key file again.
 The log and
 .Ic mlxcommctl events
-report errors, and whether the configuration has changed since the start.
+report errors, and whether the configuration has changed since mlxcommd started.
 .Pp
 SIGUSR2 replaces the daemon by the program that is now at the path by which it was started, with the same
 arguments and the current configuration.

@@ -13,9 +13,9 @@ enum class ExitCode : int { kSuccess = 0, kStartup = 1, kUsage = 2, kDrain = 3 }
 
 struct Options {
   std::string config_file;                      // Empty: defaults.
-  std::string socket_path;                      // Empty: the configuration's.
-  std::string log_level;                        // Empty: the configuration's.
-  std::optional<queue::Scheduling> scheduling;  // Absent: the configuration's.
+  std::string socket_path;                      // Empty means the configuration's.
+  std::string log_level;                        // Empty means the configuration's.
+  std::optional<queue::Scheduling> scheduling;  // Absent means the configuration's.
   bool is_private = false;                      // Ends with its last client; keeps nothing on disk.
   bool check_config = false;                    // Only checks the configuration.
   bool print_config = false;                    // Only prints the annotated configuration.

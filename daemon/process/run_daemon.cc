@@ -22,8 +22,8 @@ constexpr std::uint64_t kOpenFilesNeeded = 32;
 // The program and its libraries, its threads' stacks of 8 MiB, and their heaps.
 constexpr std::uint64_t kAddressSpaceNeeded = 512 << 20;
 
-// Checked before anything is opened for others: a daemon that ran out during its start would leave a socket
-// behind.
+// Checked before anything is opened for others: a daemon that ran out while it started would leave
+// a socket behind.
 absl::Status CheckSystemLimits() {
   const std::uint64_t files = platform::OpenFilesMax();
   const std::uint64_t needed = platform::OpenFiles() + kOpenFilesNeeded;

@@ -58,8 +58,9 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
   words.emplace_back("--examined");
   const auto answer = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
   if (absl::IsDeadlineExceeded(answer.status()) || absl::IsAborted(answer.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        program_, " did not report within ", kAnswerNs / 1'000'000'000, " s whether it fits"));
+    return absl::FailedPreconditionError(absl::StrCat(program_, " did not report within ",
+                                                      kAnswerNs / 1'000'000'000,
+                                                      " s whether it can take over"));
   }
   if (!answer.ok()) return absl::FailedPreconditionError(answer.status().message());
   const std::vector<std::string> lines = absl::StrSplit(answer->text, '\n');
@@ -67,8 +68,8 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
   if (first != kFits || lines.size() < 3) {
     return absl::FailedPreconditionError(absl::StrCat(
         program_, first.empty()
-                      ? " did not report whether it fits (" + HowEnded(answer->exit_code) +
-                            "): older releases than this one cannot take over"
+                      ? " did not report whether it can take over (" + HowEnded(answer->exit_code) +
+                            "): releases older than this one cannot take over"
                       : ": " + MakePrintable(first)));
   }
   const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);

@@ -48,7 +48,8 @@ class ArrivalClaims {
     }
   }
 
-  // Gives up a claim. Returns whether a copy was dropped meanwhile, so that the frame must be requested.
+  // Gives up a claim. Returns whether a copy has been dropped since, so that the frame must be
+  // requested.
   [[nodiscard]] bool GiveBack(std::uint64_t sequence) {
     std::atomic<std::uint64_t>& slot = SlotOf(sequence);
     std::uint64_t value = slot.load(std::memory_order_acquire);

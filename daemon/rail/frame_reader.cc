@@ -112,7 +112,7 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
       if (target_ == staging_ && copied_to_ == nullptr)
         posted_.PlaceSome(incoming_, staging_, payload_have_);
       if (direct <= kLittleBytes && HoldsMark(target_ + payload_have_ - direct, direct))
-        EndAndReport("the rest of a frame has not come", LinkReason::kBytesChanged);
+        EndAndReport("the rest of a frame did not arrive", LinkReason::kBytesChanged);
     }
   }
   return is_short && stream_.DrainsOnShortRead() ? Filled::kAll : Filled::kSome;
@@ -340,7 +340,7 @@ void FrameReader::ReportAbandoned(std::uint64_t sequence, LinkReason reason) {
 void FrameReader::OnGivenUp() {
   const bool changed = incoming_.tag == static_cast<std::uint32_t>(LinkReason::kBytesChanged);
   End(DownCause::kCut,
-      changed ? "the peer received other bytes than were sent" : "the peer has dropped it",
+      changed ? "the peer received different bytes from those sent" : "the peer has dropped it",
       changed ? LinkReason::kBytesChanged : LinkReason::kCut);
 }
 

@@ -29,7 +29,7 @@ namespace mlxcomm::rail {
 class FrameReaderPort {
  public:
   virtual ~FrameReaderPort() = default;
-  // Asked before a frame begins, which then keeps its place.
+  // Called before a frame begins; the frame then keeps its place.
   virtual bool HasRoomForEvent() const = 0;
   // Executes commands while there is room for what they cause.
   virtual void TakeCommands() = 0;
@@ -68,9 +68,9 @@ class FrameReader {
   bool has_ended() const { return has_ended_; }
   DownCause end_cause() const { return end_cause_; }
   const std::string& end_reason() const { return end_reason_; }
-  // kNone if end_cause() says it all.
+  // kNone if end_cause() is sufficient.
   LinkReason end_link_reason() const { return end_link_reason_; }
-  // Returns whether to tell the peer that this side no longer reads, so that it dials again.
+  // Returns whether to notify the peer that this side no longer reads, so that it dials again.
   bool should_report_end() const { return has_ended_ && reports_end_; }
 
   // The loop is done with a payload.
@@ -95,7 +95,8 @@ class FrameReader {
   static constexpr int kTurns = 8;
   // The eager frames that an operation may send at once (four), and small frames with them.
   static constexpr std::size_t kReadAheadBytes = 72 * 1024;
-  // When a large payload may come next: its header, and little payload that would have to be copied.
+  // When a large payload may arrive next: its header, and little payload that would have to be
+  // copied.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
   static constexpr std::size_t kLittleBytes = 8 * 1024;
 
@@ -157,7 +158,7 @@ class FrameReader {
   bool target_duplicate_ = false;  // A copy of data, to be dropped.
   bool stalled_ = false;           // The frame's receive may be among the waiting commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
-  std::uint64_t slots_begun_ = 0;  // slots_used_ when slot 0 was last the next.
+  std::uint64_t slots_begun_ = 0;  // The value of slots_used_ when slot 0 was last due.
   std::uint64_t slots_used_ = 0;   // Includes payloads that stay in a read-ahead buffer.
   std::uint64_t large_controls_used_ = 0;
   bool has_ended_ = false;

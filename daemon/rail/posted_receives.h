@@ -40,7 +40,7 @@ class PostedReceives {
   bool has_large() const { return large_ > 0; }
   // Call this before the first Begin; `claims` outlive this.
   void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
-  // Data may come for receives that an earlier rail has forgotten.
+  // Data may arrive for receives that an earlier rail has forgotten.
   void AssumeEarlierWithdrawals() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {

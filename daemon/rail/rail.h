@@ -51,7 +51,7 @@ struct RailCommand {
 };
 
 enum class DownCause : std::uint8_t {
-  kCut,        // Unknown, or wanted by this side: both daemons may well live.
+  kCut,        // Unknown, or wanted by this side: both daemons are probably alive.
   kReset,      // The peer closed it.
   kViolation,  // The peer broke the protocol; its state cannot be trusted.
 };
@@ -104,14 +104,15 @@ class Rail {
 
   // Before Start: adds a receive that continues here.
   virtual void Expect(const PostedReceive& receive, ReceiveBudget::Share share) = 0;
-  // `resumed`: data may come for receives that an earlier rail has forgotten. `claims` outlive the rail.
+  // `resumed`: data may arrive for receives that an earlier rail has forgotten. `claims` outlive
+  // the rail.
   virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
   // A job's data will follow: the rail makes its thread now rather than later.
   virtual void Prepare() {}
 
   // Returns false if the rail is full; try again after its next events. A waiting command holds up the link.
   [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
-  // Like Stop, but sends what is queued within a short time. Does not wait.
+  // Like Stop, but first tries for a short time to send what is queued. Does not block.
   virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
   // After Stop: keeps the socket of a dropped rail open but unused (link/README.md). Null if nothing is open,

@@ -1,7 +1,8 @@
 // Counts how many bytes of a posted receive may still be placed. All rails claim bytes before they place
 // them, so once a receive is complete, nothing can be placed any more, and its memory is free.
 //
-// A budget is reused at once. A share of an earlier turn gets nothing, so no rail needs to be waited for.
+// A budget is reused at once. A share of an earlier turn gets nothing, so there is no need to wait
+// for any rail.
 //
 //   word:  turn (24 bits) | bytes left (40 bits)
 //

@@ -118,7 +118,7 @@ void ArenaRegions::Update(const std::shared_ptr<Device>& device, std::uint64_t n
     }
     const bool is_there = std::ranges::any_of(
         arenas_, [&](const rail::ClientMemory& one) { return one.owner == arena.owner; });
-    // If the arena was removed meanwhile, the region is dropped below.
+    // If the arena was removed in the meantime, the region is dropped below.
     (is_there ? regions_ : leaving).push_back(*std::move(made));
     version_.fetch_add(1, std::memory_order_release);
   }

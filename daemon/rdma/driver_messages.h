@@ -1,5 +1,5 @@
-// Requests of the daemon to the process that calls a device's driver (driver_process.h), and the answers:
-// plain values over a Unix socket, one answer for each request, in order.
+// Requests from the daemon to the process that calls a device's driver (driver_process.h), and the
+// answers: plain values over a Unix socket, one answer for each request, in order.
 //
 // The first request names its version, because the program may have been replaced under a running daemon.
 #pragma once
@@ -33,7 +33,7 @@ struct DriverRequest {
   QueuePairShape shape = {};
   Gid gid{};
   QueuePairAddress peer = {};
-  std::uint64_t offset = 0;  // kRegister: from the descriptor's begin.
+  std::uint64_t offset = 0;  // kRegister: from the descriptor's beginning.
   std::uint64_t bytes = 0;
 };
 static_assert(std::is_trivially_copyable_v<DriverRequest>);

@@ -42,7 +42,8 @@ int RunDriver(int socket);
 
 class DriverProcess {
  public:
-  // Drivers take long over some calls, above all opening. After this long the driver counts as hung.
+  // Drivers take a long time over some calls, especially opening. After this long the driver counts
+  // as hung.
   static constexpr std::uint64_t kCallNs = 10'000'000'000;
 
   // `program` must run RunDriver for kDriverArgument; `device` is for display. RESOURCE_EXHAUSTED: no

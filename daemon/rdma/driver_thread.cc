@@ -242,7 +242,7 @@ void DriverThread::Do(Shared& shared, Job& job, Result& result) {
       result.status = device.status();
       return;
     }
-    // A thread of each queue pair may hang in the driver for ever, so this bounds their number.
+    // A thread of each queue pair may hang in the driver forever, so this bounds their number.
     if ((*device)->use().queue_pairs >= job.pairs_max) {
       result.status = absl::ResourceExhaustedError(
           absl::StrCat("RDMA device ", shared.subject.device, ": the driver has not given back ",

@@ -1,5 +1,5 @@
-// Calls the driver of one device on its own thread, one call at a time, because a call may take long or never
-// return. If it hangs, the device yields nothing more, and nothing waits for it.
+// Calls the driver of one device on its own thread, one call at a time, because a call may take a
+// long time or never return. If it hangs, it produces nothing more, and nothing waits for it.
 //
 //   loop ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ loop
 //
@@ -106,12 +106,13 @@ class DriverThread {
     std::deque<Job> jobs;
     std::deque<Result> results;
     std::atomic<bool> has_results{false};
-    platform::Wakeup* bell = nullptr;  // Null: the owner is gone.
+    platform::Wakeup* bell = nullptr;  // Null once the owner is gone.
     std::uint64_t busy_since_ns = 0;   // A call that has not returned; 0: none.
-    std::shared_ptr<Device> device;    // Null: not open.
+    std::shared_ptr<Device> device;    // Null if not open.
     bool update_regions = false;
     ArenaRegions regions{subject.limits, *this};
-    // Counts the driver's processes that have ended or were killed; last_end says how the last one ended.
+    // Counts the driver's processes that have ended or were killed; last_end describes how the last
+    // one ended.
     std::uint32_t ended = 0;
     std::string last_end;
     std::uint64_t opened_ns = 0;

@@ -64,9 +64,9 @@ struct Limits {
   std::uint64_t arena_region_bytes = apple::kArenaRegionBytes;
   // A registered region must not cross a multiple of this; 0: no limit.
   std::uint64_t region_boundary = apple::kRegionBoundary;
-  // Access flags of regions: local write alone, or remote read and write as well. SEND and RECV need only the
-  // former (ibv_reg_mr(3)), but Apple's driver has refused it [llama], and MLX requests all three. No peer
-  // can use them: only SEND is posted, and the keys are never sent.
+  // Access flags of regions: local write only, or remote read and write as well. SEND and RECV need
+  // only the former (ibv_reg_mr(3)), but Apple's driver has refused it [llama], and MLX requests
+  // all three. No peer can use them: only SEND is posted, and the keys are never sent.
   bool remote_access = true;
   // Receives are posted once the queue pair is ready to send, or before it is ready to receive. Verbs accept
   // them from INIT on (ibv_post_recv(3)), but Apple's driver has refused them before RTS [llama]. Both are

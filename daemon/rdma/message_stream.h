@@ -27,7 +27,7 @@ class MessageStream final : public rail::ByteStream {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // Payload of fewer messages is copied.
   static constexpr std::uint32_t kRawMessagesMin = 4;
-  // This many times the receives in raw messages alone cannot be the result of losses.
+  // This many times the receives, in raw messages only, cannot be the result of losses.
   static constexpr std::uint32_t kRawFactorMax = 8;
   static constexpr std::uint32_t kReserveMax = 5;
 
@@ -38,14 +38,14 @@ class MessageStream final : public rail::ByteStream {
     std::uint32_t sends = 0;
     std::uint32_t peer_receives = 0;
     std::uint64_t connection = 0;
-    SendRegions* regions = nullptr;  // Null: everything is copied. Outlives the stream.
+    SendRegions* regions = nullptr;  // Null if everything is copied. Outlives the stream.
     bool loses_nothing = false;      // A gap means that a device corrupted a message.
   };
   // A message to post.
   struct Outgoing {
     std::uint32_t slot = 0;
     std::uint32_t bytes = 0;
-    const std::byte* from = nullptr;  // Raw: in the region of `known`. Null: in the slot.
+    const std::byte* from = nullptr;  // Raw: in the region of `known`. Null if it is in the slot.
     SendRegions::Known* known = nullptr;
   };
   MessageStream(const Shape& shape, std::uint64_t now_ns);
@@ -59,7 +59,7 @@ class MessageStream final : public rail::ByteStream {
   bool is_encrypted() const override { return false; }
   std::uint64_t released() const override { return raw_.empty() ? kNever : raw_.front().at; }
 
-  // Called at the start of each turn.
+  // Called when each turn begins.
   void OnNow(std::uint64_t now_ns) { now_ns_ = now_ns; }
   // A slot to post. A send carries the current credit.
   bool NextReceive(std::uint32_t& slot);

@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<DeviceFacts>> Parse(const ProgramOutput& answer) {
   return absl::UnavailableError(answer.exit_code > 128
                                     ? "the RDMA driver crashed the process that queried it, " +
                                           HowEnded(answer.exit_code)
-                                    : "the process that queries the RDMA driver gave no answer");
+                                    : "the process that queries the RDMA driver did not answer");
 }
 
 }  // namespace

@@ -262,7 +262,7 @@ int RailThread::SleepMs() const {
   return static_cast<int>(std::min((due - now) / 1'000'000 + 1, kSleepMsMax));
 }
 
-// Orderly stop: sends what was given, as far as the other side takes it in time.
+// Orderly stop: sends what was given, as much as the other side accepts in time.
 void RailThread::SendTheRest() {
   const std::uint64_t end = platform::MonotonicNow() + kRailFinishNs;
   bool goes_on = true;

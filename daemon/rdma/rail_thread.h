@@ -67,7 +67,8 @@ class RailThread final : private rail::FrameReaderPort {
   static constexpr std::size_t kEventsKept = 3;  // For a begun frame, a lost one, and kDown.
   enum class Place : std::uint8_t { kHere, kAway, kGone };
 
-  // Returns false if the rail was stopped meanwhile: then only the thread's own state may be touched.
+  // Returns false if the rail was stopped in the meantime: then only the thread's own state may be
+  // touched.
   template <typename Call>
   [[nodiscard]] bool AtDriver(Call call);
   bool is_stopped() const { return stop_.load(std::memory_order_seq_cst); }

@@ -29,7 +29,7 @@ constexpr std::uint32_t kSpareQueuePairs = 2;
 // Shared with the thread that probes.
 struct RdmaRails::Probing {
   std::mutex mutex;
-  platform::Wakeup* bell = nullptr;  // Null: the owner is gone.
+  platform::Wakeup* bell = nullptr;  // Null once the owner is gone.
   std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found;
   std::atomic<bool> is_done{false};
 };
@@ -406,7 +406,8 @@ std::uint64_t RdmaRails::deadline_ns() const {
   return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
 }
 
-// If nobody asked for RDMA, a cable without a device is reported by doctor only. A faulty device always is.
+// If RDMA was not requested, only doctor reports a cable without a device. A faulty device always
+// is.
 bool RdmaRails::IsReported(const SideRail& side) const {
   if (options_.reports || !side.device.empty()) return true;
   const LinkReason reason = side.why.reason;

@@ -28,11 +28,11 @@ class SendRegions {
     bool gone = false;
   };
   struct Found {
-    Known* known = nullptr;   // Null: must be copied.
+    Known* known = nullptr;   // Null if it must be copied.
     std::uint64_t bytes = 0;  // Counted to the end of the region.
   };
 
-  // Null: everything is copied.
+  // Null if everything is copied.
   explicit SendRegions(std::shared_ptr<ArenaRegions> of) : of_(std::move(of)) {}
 
   void Refresh(std::uint64_t now_ns);

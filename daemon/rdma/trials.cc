@@ -195,12 +195,12 @@ constexpr Trial kTrials[] = {
      With<TryPair, &Limits::service, Service::kUnreliable>},
     {"pair-rc", "a reliable queue pair; Apple's have none", true,
      With<TryPair, &Limits::service, Service::kReliable>},
-    {"region-local", "a region with local write alone", true,
+    {"region-local", "a region with local write only", true,
      With<TryPair, &Limits::remote_access, false>},
     {"region-remote", "a region with remote read and write as well", true,
      With<TryPair, &Limits::remote_access, true>},
     {"channel", "events on completion", true, With<TryChannel, &Limits::completion_events, true>},
-    {"depth", "how deep a queue is granted", true, TryDepth},
+    {"depth", "the queue depth that is granted", true, TryDepth},
     {"receives-after", "receives posted when the queue pair is ready to send", true,
      With<TryConnect, &Limits::receives_after_ready, true>},
     {"receives-before", "receives posted before it is ready to receive", true,
@@ -220,7 +220,7 @@ constexpr Trial kTrials[] = {
     {"pairs", "how many more queue pairs can be made", true,
      With<CountPairs, &Limits::queue_pairs_max, 64>},
     {"regions", "how many more regions can be registered", true, CountRegions},
-    // Last, because it is said to leave regions mapped for ever.
+    // Last, because this call is reported to leave regions mapped forever.
     {"destroy-error", "a queue pair is destroyed after the error state", true,
      With<TryDestroy, &Limits::error_before_destroy, true>},
 };

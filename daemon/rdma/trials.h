@@ -7,8 +7,8 @@
 //   mlxcommd --try-rdma CONFIG gids              lists each DEVICE and GID, in the port's order
 //   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and the details
 //
-// Trials take queue pairs and regions for a moment, which other processes may miss. Nothing is sent to
-// another machine. Thread: main, of a process that does nothing else. Memory: some megabytes.
+// Trials take queue pairs and regions for a moment, which other processes may need. Nothing is sent
+// to another machine. Thread: main, of a process that does nothing else. Memory: some megabytes.
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ namespace mlxcomm::rdma {
 struct ActivePort {
   std::uint8_t number = 0;
   ibv_port_attr attributes{};
-  std::string states;  // Of all ports, if none is active.
+  std::string states;  // Those of all ports, if none is active.
 };
 // Returns number 0 if no port is active.
 ActivePort FindActivePort(const Verbs& verbs, ibv_context* context);

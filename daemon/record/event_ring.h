@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kNobody = kEveryRank;
 
 enum class EventKind : std::uint8_t {
   kNothing = 0,
-  // The stages of an operation on this node, in this order. kSubmitted comes once for each rank here, and
-  // kHeard once for each other node, perhaps before kSubmitted.
+  // The stages of an operation on this node, in this order. kSubmitted occurs once for each rank
+  // here, and kHeard once for each other node, perhaps before kSubmitted.
   kSubmitted,  // party: the rank; bytes: passed by it; step: the root.
   kHeard,      // The first frame from another node. party: the first rank there.
   kMatched,    // All ranks of this node have called it; it begins.

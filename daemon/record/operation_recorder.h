@@ -83,7 +83,7 @@ class OperationRecorder final : public collective::OperationObserver {
   struct State {
     OperationKey name;
     bool called = false;
-    std::uint64_t called_ns = 0;  // For the first call, as the next three.
+    std::uint64_t called_ns = 0;  // Taken from the first call, like the next three.
     std::uint64_t bytes = 0;
     std::uint8_t kind = 0;
     std::uint8_t type = 0;

@@ -12,7 +12,7 @@
 
 namespace mlxcomm {
 
-// nullptr: the recorder has no track left.
+// nullptr if the recorder has no track left.
 std::unique_ptr<rail::RailObserver> RecordRail(record::FlightRecorder& recorder,
                                                const std::string& name);
 

@@ -86,7 +86,8 @@ std::string DescribeCall(const OperationLife& life) {
 
 std::string StateOf(const OperationLife& life) {
   if (life.ended_ns != 0) return life.failed ? "failed" : "done";
-  // Small data is sent without waiting, so a first byte alone does not mean that all ranks have called.
+  // Small data is sent without waiting, so a first byte does not by itself mean that all ranks have
+  // called.
   if (life.first_byte_ns != 0 && !life.heard.empty()) return "moving";
   if (life.matched_ns != 0) return "matched";
   return life.submitted.empty() ? "early" : "called";

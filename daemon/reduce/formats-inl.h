@@ -124,7 +124,7 @@ struct Float16Format : HalfFormat {
   static HWY_INLINE Vector Load(const Stored* from) {
     const auto words = LoadWords(from);
     const auto magnitude = hn::And(words, Word(0x7fff));
-    // As a float32 it is 2^112 times too small, also if subnormal.
+    // As a float32 it is 2^112 times too small, even if subnormal.
     const auto scaled =
         hn::Mul(hn::BitCast(Tag(), hn::ShiftLeft<13>(magnitude)), hn::Set(Tag(), 0x1p112f));
     const auto infinite = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7bff)), Word(0x7f800000));

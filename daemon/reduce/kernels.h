@@ -2,7 +2,7 @@
 //
 // Every output[k][i] = (input[0][i] op input[1][i] op ...) / divisor, left to right. An element's bits depend
 // only on the elements combined and their order. (Of several NaNs, the machine chooses whose payload
-// results.) README.md, Combine, defines each type's result and bounds its error.
+// is kept.) README.md, Combine, defines each type's result and bounds its error.
 //
 // A new data type is a Format in formats-inl.h, a new operator an Operator in operators-inl.h.
 #pragma once

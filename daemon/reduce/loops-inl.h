@@ -1,7 +1,7 @@
 // The loop over a row for a Format and an Operator; compiled once per SIMD target.
 //
 //   |··■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector;
-//                             if stores must be aligned, also the first few
+//                             if stores must be aligned, the first few as well
 //
 // These few use the same lanes as the others, so an element's bits do not depend on its position.
 #if defined(MLXCOMM_REDUCE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// One row of work: the arguments of Combine, for the kernels of integers and of floating point.
+// One row of work: the arguments of Combine, for the integer and floating-point kernels.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "daemon/reduce/kernels.h"
 
-// The instruction sets for which the kernels are compiled. The others of x86-64 gain nothing here, and
+// The instruction sets for which the kernels are compiled. Other x86-64 sets gain nothing here, and
 // vectors whose size the compiler does not know (SVE) cannot be members of Complex64Format.
 //
 // Include this before any Highway header. Highway gives a better instruction set of a family a smaller bit:

@@ -4,8 +4,8 @@
 //        ^                                                 '▶ else: 64 passes, 128, ... 1024
 //        '──────────────────────────────────────────────────────'
 //
-// Separately for each kind of work, and each power of two of a step's bytes up to the size of the last-level
-// cache; larger steps bypass the cache. See README.md, StoreChoice.
+// Learns separately for each kind of work, and for each power of two of a step's bytes up to the
+// size of the last-level cache; larger steps bypass the cache. See README.md, StoreChoice.
 #pragma once
 
 #include <array>

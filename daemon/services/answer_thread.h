@@ -1,5 +1,5 @@
-// A thread for answers that take long to work out, one after the other: they hold up neither other calls nor
-// the loop, and use one core at most. It exists from the first such answer on.
+// A thread for answers that take a long time to compute, one after the other: they hold up neither
+// other calls nor the loop, and use one core at most. It exists from the first such answer on.
 //
 // Owner: DiagnosticsCalls. Thread: Start from any; the work on its own. Memory: a closure for each open
 // answer.
@@ -33,7 +33,7 @@ class AnswerThread {
 
  private:
   std::once_flag started_;
-  std::optional<asio::thread_pool> pool_;  // Drops at its end what has not begun.
+  std::optional<asio::thread_pool> pool_;  // When it ends, it drops work that has not begun.
 };
 
 }  // namespace mlxcomm::services

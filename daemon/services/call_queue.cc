@@ -28,7 +28,7 @@ AsyncCall::AsyncCall(CallQueue& queue) : queue_(queue) {
 }
 
 void AsyncCall::Come(bool ok) {
-  if (!ok) {  // The server shuts down, and gRPC has no other tag of this call.
+  if (!ok) {  // The server shuts down, and gRPC holds no other tag of this call.
     delete this;
     return;
   }

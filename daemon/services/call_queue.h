@@ -7,8 +7,9 @@
 // last call. It waits in gRPC without a deadline. gRPC's callbacks would need less code, but they run on
 // threads that poll a few times a second.
 //
-// Owner: ControlServer has the queue; a call deletes itself. Thread: the queue's creates, notifies and
-// deletes calls; any may answer. Memory: an open call for each stream of the sessions' connections at most.
+// Owner: ControlServer owns the queue; a call deletes itself. Thread: the queue's creates, notifies
+// and deletes calls; any may answer. Memory: an open call for each stream of the sessions'
+// connections at most.
 #pragma once
 
 #include <cstddef>

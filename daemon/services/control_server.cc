@@ -71,8 +71,8 @@ class ControlCalls {
                });
   }
 
-  // A call that waits for other ranks until its caller gives up. Its number tells it from the session's other
-  // calls, so that a late cancellation does not hit the next one.
+  // A call that waits for other ranks until its caller gives up. Its number distinguishes it from
+  // the session's other calls, so that a late cancellation does not hit the next one.
   template <auto kCall, auto kCancel, typename Request, typename Reply>
   void Wait(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
@@ -111,8 +111,8 @@ class ControlCalls {
   std::uint64_t long_calls_ = 0;
 };
 
-// Answers a status or a topology once the parts of all nodes have come: `give` merges them, on the other
-// thread.
+// Answers a status or a topology once the parts of all nodes have arrived: `give` merges them, on
+// the other thread.
 template <typename Reply, typename Give>
 class MergedAnswer final : public node::StatusAnswer {
  public:
@@ -217,8 +217,8 @@ class DiagnosticsCalls {
     });
   }
 
-  // Does not use the loop, which moves payload; the record's writers continue meanwhile. A copy is as large
-  // as the record, so a user has one at a time until gRPC has sent it.
+  // Does not use the loop, which moves payload; the record's writers continue while it runs. A copy
+  // is as large as the record, so a user has one at a time until gRPC has sent it.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(find_, call.context());
     if (!who) return call.Refuse(RefuseStranger());

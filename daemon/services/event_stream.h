@@ -41,7 +41,7 @@ class EventStreams {
   static constexpr std::uint32_t kPerUserMax = 8;
   static constexpr std::uint32_t kOrdinaryMax = 24;
 
-  // False: the limit is reached.
+  // False if the limit is reached.
   bool Begin(const EventReader& reader);
   void End(const EventReader& reader);
 

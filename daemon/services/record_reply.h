@@ -1,7 +1,7 @@
 // Translates the flight recorder's tracks into a FlightRecordReply.
 //
-// Thread: any, also while others write the record. Memory: a copy and a reply, both bounded (kSpansMax,
-// kReplyBytesMax).
+// Thread: any, even while others write the record. Memory: a copy and a reply, both bounded
+// (kSpansMax, kReplyBytesMax).
 #pragma once
 
 #include <cstddef>

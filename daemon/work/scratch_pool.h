@@ -4,7 +4,8 @@
 //              ▲                 │
 //              └──────Take───────┘
 //
-// Memory leaves in slices, because unmapping much takes milliseconds, and the loop has payload to move.
+// Memory leaves in slices, because unmapping a lot takes milliseconds, and the loop has payload to
+// move.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class ScratchPool final : public collective::ScratchMemory {
   static constexpr std::uint64_t kSliceEveryNs = 5'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  // 0: a quarter of the machine's memory.
+  // 0 means a quarter of the machine's memory.
   explicit ScratchPool(std::uint64_t limit_bytes);
   ~ScratchPool() override;
   ScratchPool(const ScratchPool&) = delete;

@@ -5,8 +5,8 @@
 //
 //   cursor: [pieces | taken from the back | taken from the front], 21 bits each
 //
-// One fetch_add of kOneOfFront or kOneOfBack takes a piece, if any was left. A thread that comes too late
-// still adds one, so pieces fill at most half of a field.
+// One fetch_add of kOneOfFront or kOneOfBack takes a piece, if any was left. A thread that is too
+// late still adds one, so pieces fill at most half of a field.
 #pragma once
 
 #include <algorithm>

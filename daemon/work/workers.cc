@@ -105,7 +105,7 @@ Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   return nullptr;
 }
 
-// The front may move on meanwhile: a piece of the later work item in its slot is as good.
+// The front may have advanced since: a piece of the later work item in its slot is as good.
 bool Workers::Take(End end, Piece& piece) {
   const std::uint64_t one = end == End::kFront ? PieceCursor::kOneOfFront : PieceCursor::kOneOfBack;
   std::uint64_t at = 0;
@@ -221,7 +221,7 @@ void Workers::Run(Worker& worker) {
       now = platform::MonotonicNow();
       continue;
     }
-    // A worker on the loop's core would see work only after the loop has done all of it.
+    // A worker on the loop's core would see work only after the loop had done all of it.
     if (spin.Saw(written_.load(std::memory_order_relaxed), now)) AvoidLoop();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();

@@ -78,7 +78,7 @@ class Workers {
     void Count(const collective::LocalWork& work, std::uint64_t elements);
     std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread only.
     std::atomic<std::uint64_t> bytes_written{0};
-    record::EventRing* track = nullptr;  // nullptr: too many tracks.
+    record::EventRing* track = nullptr;  // nullptr if there are too many tracks.
   };
   struct Worker {
     Tally tally;

@@ -60,7 +60,7 @@ struct ClusterKeys {
   std::optional<ClusterKey> previous;  // Different from `current`.
   std::string cluster;                 // The cluster's name; empty: none is stored with the key.
 
-  // nullptr: no key has this id.
+  // nullptr if no key has this id.
   const ClusterKey* Find(const ClusterKeyId& id) const;
   friend bool operator==(const ClusterKeys&, const ClusterKeys&) = default;
 };

@@ -17,7 +17,7 @@
 namespace mlxcomm {
 
 // The default path: /etc/mlxcommd/key for root, $XDG_CONFIG_HOME/mlxcommd/key or ~/.config/mlxcommd/key for
-// other users. Empty: none of these variables is set.
+// other users. Empty if none of these variables is set.
 std::string DefaultKeyFile();
 
 // Same, for these values of XDG_CONFIG_HOME and HOME, which may be nullptr.
@@ -28,8 +28,8 @@ std::string KeyFilePlace(bool is_root, const char* config_home, const char* home
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path);
 
 enum class KeyFileMode : bool { kOnlyNew, kReplace };
-// Writes the file with mode 0600, and makes missing folders with 0700. ALREADY_EXISTS: the file exists, with
-// kOnlyNew.
+// Writes the file with mode 0600, and makes missing folders with 0700. With kOnlyNew,
+// ALREADY_EXISTS if the file exists.
 absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyFileMode mode);
 
 }  // namespace mlxcomm

@@ -27,7 +27,7 @@ inline constexpr std::size_t kLine = 128;
 // The most operations of a rank in flight; the next one goes to the daemon.
 inline constexpr std::uint32_t kGenerations = 8;
 inline constexpr std::size_t kInlineBytes = 104;
-// The largest contribution of a rank. The daemon copies larger ones once less.
+// The largest contribution of a rank. The daemon makes one copy fewer of larger ones.
 inline constexpr std::size_t kCellBytes = std::size_t{64} * 1024;
 inline constexpr std::uint32_t kRanksMax = 64;
 inline constexpr std::size_t kRecords = 128;

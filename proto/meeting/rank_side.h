@@ -22,7 +22,7 @@ namespace mlxcomm::meeting {
 
 struct Contribution {
   CallWords call;
-  bool may_meet = false;  // False: only the daemon can run it.
+  bool may_meet = false;  // False if only the daemon can run it.
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;  // Up to kCellBytes.
   std::uint64_t called_ns = 0;

@@ -64,7 +64,8 @@ class SupervisorSide {
     return false;
   }
 
-  // Opens the page from the operation after the next one on. False: it is open, or a rank is not ready.
+  // Opens the page from the operation after the next one on. False if it is open, or a rank is not
+  // ready.
   bool Reopen() {
     if (open_) return false;
     std::uint64_t most = 0;
@@ -76,7 +77,8 @@ class SupervisorSide {
     open_ = true;
     opening_ = (opening_ + 1) % Turn::kOpenings;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
-      // If a rank has passed reopens_at meanwhile, the others wait for it, and the page is closed again.
+      // If a rank has already passed reopens_at, the others wait for it, and the page is closed
+      // again.
       SetMode(rank, TurnMode::kReopening);
     }
     return true;
@@ -192,8 +194,8 @@ class SupervisorSide {
       }
       Adopted taken{number, rank, Steps::Load(offer.called_ns), {}};
       Steps::Copy(&taken.entry, &offer.entry, sizeof taken.entry);
-      // If the rank has ended the operation meanwhile, all ranks had made the same call, and may already have
-      // overwritten their slots.
+      // If the rank has already ended the operation, all ranks had made the same call, and may
+      // already have overwritten their slots.
       if (number < Steps::LoadAfterCopies(area.done)) continue;
       // Sequentially consistent: WakeSleepers() sees a rank that sleeps without seeing this store.
       Steps::Exchange(offer.adopted_plus_one, plus_one);

@@ -30,8 +30,8 @@ class AdaptiveSpin {
 
   static constexpr std::uint64_t kSoonNs = 10'000;
 
-  // Call it when nothing was found at now_ns. True: poll again at once; false: sleep. `is_soon`: something is
-  // expected within microseconds.
+  // Call it when nothing was found at now_ns. True means poll again at once, false means sleep.
+  // `is_soon`: something is expected within microseconds.
   bool LookAgain(std::uint64_t now_ns, bool is_soon = false) {
     if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
     if (looking_ && now_ns - looked_ns_ > limits_.most_ns) Learn(UINT64_MAX);

@@ -114,7 +114,7 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
 // The kernel's uid for all users that a user namespace does not map (user_namespaces(7)).
 constexpr uid_t kOverflowUser = 65534;
 
-// False: the uid stands for all users that this process's user namespace does not map.
+// False if the uid stands for all users that this process's user namespace does not map.
 bool IsOneUser(uid_t user) {
   if (user != kOverflowUser) return true;
   std::ifstream map("/proc/self/uid_map");
@@ -266,7 +266,7 @@ Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
     return {FailureCode::kPermissionDenied, kNoRank,
             folder + " must be writable by this user only: chmod go-w " + folder};
   }
-  // The group may write: a new folder may be writable for its user's own group.
+  // The group may write: a new folder may be writable by its user's own group.
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return {FailureCode::kPermissionDenied, kNoRank,
             folder + ", mlxcommd's folder, of user " + std::to_string(facts.st_uid) +
@@ -278,7 +278,8 @@ Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
 
 std::string PresenceFile(const std::string& socket_path) { return socket_path + ".running"; }
 
-// Tries a shared lock, so that processes that check at the same time do not take each other for the daemon.
+// Tries a shared lock, so that processes that check at the same time do not mistake each other for
+// the daemon.
 bool IsPresent(const std::string& socket_path) {
   const int file =
       ::open(PresenceFile(socket_path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

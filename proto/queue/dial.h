@@ -27,8 +27,8 @@ std::string Environment(const char* name);
 
 std::string PrivateLogFile(const std::string& socket_path);
 
-// The sockets to try, in order: only `named` if not empty, else only $MLXCOMM_SOCKET if set, else the
-// service's socket and the private daemon's.
+// The sockets to try, in order: only `named` if not empty, otherwise only $MLXCOMM_SOCKET if set,
+// otherwise the service's socket and the private daemon's.
 std::vector<std::string> SocketCandidates(const std::string& named);
 
 struct Dialed {

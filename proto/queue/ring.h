@@ -58,7 +58,7 @@ class RingProducer {
     return RingResult::kDone;
   }
 
-  // Call it after Push. True: the consumer may be asleep; ring its doorbell.
+  // Call it after Push. True if the consumer may be asleep; ring its doorbell then.
   bool ConsumerSleeps() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return positions_->consumer_sleeps.load(std::memory_order_relaxed) != 0;
@@ -88,7 +88,7 @@ class RingConsumer {
     return RingResult::kDone;
   }
 
-  // Announces sleep. False: an entry has arrived; do not sleep.
+  // Announces sleep. False if an entry has arrived; do not sleep then.
   bool PrepareToSleep() {
     positions_->consumer_sleeps.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);

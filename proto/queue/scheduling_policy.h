@@ -1,5 +1,5 @@
-// Decides how waiting threads share the cores with working threads. A process chooses its policy once, at
-// its start, and passes it down as a value; no other code counts cores.
+// Decides how waiting threads share the cores with working threads. A process chooses its policy
+// once, when it starts, and passes it down as a value; no other code counts cores.
 //
 //   few cores    Waiting threads need the workers' cores: they yield between polls and sleep soon. The
 //                loop drives TCP rails itself, because there is no core for a rail's thread. Workers

@@ -50,7 +50,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return all;
 }
 
-// Reads what is available within `patience_ms`. False: the output is closed.
+// Reads what is available within `patience_ms`. False if the output is closed.
 bool ReadSome(int descriptor, int patience_ms, std::string& text) {
   char bytes[16384];
   pollfd ready{descriptor, POLLIN, 0};

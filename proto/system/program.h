@@ -1,6 +1,6 @@
 // Starts another program without a shell, and reads its output up to a deadline and a limit.
 //
-// The program gets no other descriptors than the given ones, and no blocked signals.
+// The program gets no descriptors other than the given ones, and no blocked signals.
 //
 // Thread: any.
 #pragma once
@@ -22,18 +22,19 @@ namespace mlxcomm {
 inline constexpr std::size_t kOutputBytesMax = 4 * 1024 * 1024;
 
 struct ProgramStart {
-  int input = -1;   // -1: the null device.
-  int output = -1;  // -1: this process's standard error.
-  int error = -1;   // -1: this process's standard error.
+  int input = -1;   // -1 means the null device.
+  int output = -1;  // -1 means this process's standard error.
+  int error = -1;   // -1 means this process's standard error.
   int third = -1;   // Descriptor 3 of the program; -1: none.
   bool leads_group = false;
-  std::vector<std::string> environment = {};  // Empty: this process's.
+  std::vector<std::string> environment = {};  // Empty means this process's.
 };
 // `words`: the program, searched in PATH, and its arguments. NOT_FOUND: no such program. UNAVAILABLE: the
-// system's error. The caller must wait for the program's end.
+// system's error. The caller must wait until the program exits.
 absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart start);
 
-// Waits up to `patience`. False: the program is still running. `status`: waitpid(2)'s; -1: not known.
+// Waits up to `patience`. False if the program is still running. `status`: waitpid(2)'s; -1: not
+// known.
 bool AwaitProgram(pid_t program, std::chrono::nanoseconds patience, int& status);
 // Converts waitpid(2)'s status to the exit code in shells: 128 + signal if a signal ended the program.
 int ExitCodeOf(int status);

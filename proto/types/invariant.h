@@ -1,5 +1,5 @@
-// Conditions that hold unless this program has a bug. A violated one aborts the program in every build, while
-// NDEBUG removes assert() and Abseil's checks.
+// Conditions that hold unless this program has a bug. A violation aborts the program in every
+// build, whereas NDEBUG removes assert() and Abseil's checks.
 #pragma once
 
 #include <cstdio>

@@ -29,7 +29,7 @@ class ValueTable {
     }
   }
 
-  // nullptr: an invalid value, perhaps from another process.
+  // nullptr for an invalid value, perhaps from another process.
   constexpr const Row* Find(Value value) const {
     const std::size_t index = static_cast<std::size_t>(value) - First();
     return index < kRows ? &rows_[index] : nullptr;
@@ -119,7 +119,7 @@ enum class ReduceOperator : std::uint8_t {
   kMean = 7,  // The sum, divided by the number of ranks at the end.
 };
 
-// Says how data moves between the nodes of a group (daemon/collective/plan.h).
+// Determines how data moves between the nodes of a group (daemon/collective/plan.h).
 enum class PlanKind : std::uint8_t {
   kAutomatic = 0,
   kRing = 1,

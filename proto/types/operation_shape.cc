@@ -12,7 +12,7 @@ bool Sum(std::span<const std::uint64_t> counts, std::uint64_t& sum) {
   return true;
 }
 
-// False: more than kElementsMax.
+// False if there are more than kElementsMax.
 bool Measure(Extent extent, const ShapeRequest& request, std::uint64_t& elements) {
   elements = 0;
   switch (extent) {

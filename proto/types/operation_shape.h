@@ -34,7 +34,7 @@ constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
   return std::uint64_t{CountsPerRank(kind)} * size;
 }
 
-// False: more than kElementsMax elements.
+// False if there are more than kElementsMax elements.
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
 
 // The ranks [begin, end) whose inputs a rank's output is made from: combined if the kind Reduces(), otherwise
@@ -75,7 +75,7 @@ inline std::string WhyWrongPeer(OperationKind kind, std::uint32_t peer, std::uin
   if (!IsPointToPoint(kind) || (peer < size && peer != rank)) return {};
   const std::string which =
       size == 1 ? " (a group of one has none)"
-                : " than " + std::to_string(rank) + ", below " + std::to_string(size);
+                : " (not " + std::to_string(rank) + ") below " + std::to_string(size);
   return WhyWrong(kind == OperationKind::kSend ? "destination" : "source", "another rank" + which,
                   got);
 }

@@ -47,7 +47,7 @@ struct DiscoveryHello {
   std::uint32_t heard_count;  // Never above kHeardNodesMax; the rest of `heard` is zero.
   ClusterTag tag;
   NodeIdBytes node_id;
-  std::uint64_t incarnation;      // Random, new with each start of a daemon; never 0.
+  std::uint64_t incarnation;      // Random, new whenever a daemon starts; never 0.
   std::uint64_t sequence;         // Counts the daemon's hellos, from 1.
   std::uint64_t nonce;            // The sender's for this interface; never 0.
   AddressBytes address;           // The sending interface's link-local address.

@@ -54,13 +54,13 @@ static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 // The sender's identity, and the state of its channel to the other side. A rail joins the existing channel if
 // both sides name each other's current session; otherwise both start a new channel at sequence 1.
 struct Introduction {
-  std::uint64_t incarnation;         // Random, new with each start of a daemon.
+  std::uint64_t incarnation;         // Random, new whenever a daemon starts.
   std::uint64_t session;             // This side's; 0: another machine with that node id is linked.
   std::uint64_t known_peer_session;  // The other side's last known session; 0: none.
   std::uint64_t next_expected;       // Acknowledges all sequences below it.
   char node_name[kNameBytesMax];     // NUL-padded.
   char software_version[28];         // NUL-padded; shown in status.
-  VersionRange versions;             // Of the protocol, for the ends of a circuit (route.h).
+  VersionRange versions;             // The protocol versions, for the ends of a circuit (route.h).
   Mac mac;                           // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);

@@ -28,7 +28,7 @@ struct MessageHeader {
   std::uint32_t posted = 0;
   std::uint32_t first_frame = kNoFrame;  // The offset of the first frame that begins in `bytes`.
   std::uint32_t raw = 0;
-  std::uint32_t raw_bytes = 0;  // 0: no raw message follows.
+  std::uint32_t raw_bytes = 0;  // 0 if no raw message follows.
   std::uint32_t sum = 0;        // CRC32C of this header, with 0 here. Frames have their own sums.
   std::uint32_t unused = 0;
 };

@@ -8,7 +8,7 @@ from bench.systems import COLORS, LIMITS, MLX, PEERS
 
 DRAWN = "one daemon, 2 ranks"
 TICKS = [8, 1 << 10, 1 << 16, 1 << 20, 1 << 27]
-# Black is the ink, and there is no ground: a reader's page may be dark.
+# Text is black and the background is transparent, because a reader's page may be dark.
 INK = ("svg { color: #1f2328; fill: currentColor } "
        "@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }")
 
@@ -21,7 +21,7 @@ def of_bytes(size):
 
 
 def of_time(microseconds):
-    """Three digits are more than rounds agree on."""
+    """More than three digits differ between rounds."""
     for unit, of_unit in (("s", 1e6), ("ms", 1e3)):
         if microseconds >= of_unit:
             return f"{microseconds / of_unit:.3g} {unit}"
@@ -29,17 +29,17 @@ def of_time(microseconds):
 
 
 def times_as_fast(figures, ours, column):
-    """How many times as fast as its best peer ours was: the median of the rounds' ratios, because what
-    disturbs the machine for a while disturbs both. None: no peer was measured."""
+    """Returns our speed relative to the best peer: the median of the rounds' ratios, because a disturbance of
+    the machine affects both. None: no peer was measured."""
     peers = [figures[peer][column] for peer in PEERS[ours] if column in figures.get(peer, {})]
     if not peers:
         return None
-    # A system that failed has the first rounds alone.
+    # A system that failed only has the first rounds.
     return statistics.median(a / b for a, b in zip(min(peers, key=statistics.median), figures[ours][column]))
 
 
 def table(figures):
-    """A row for each system; beside ours, how many times as fast it was as its best peer."""
+    """A row for each system; ours shows its speed relative to the best peer."""
     columns = list(dict.fromkeys(column for found in figures.values() for column in found))
     columns.sort(key=lambda column: int(column) if column.isdigit() else 0)
     rows = [["", *[of_bytes(int(name)) if name.isdigit() else name for name in columns]],
@@ -62,7 +62,7 @@ def tables(result):
     machine = result["machine"]
     text = (f"{machine['cores']} cores ({machine['processor']}), {machine['system']}, load before it "
             f"{machine['load']}; commit {machine['commit']}, {machine['date']}; medians of "
-            f"{result['rounds']} rounds: `{result['command']}`. In brackets: how many times as fast as the "
+            f"{result['rounds']} rounds: `{result['command']}`. In brackets: the speed relative to the "
             "best peer.\n")
     for part in result["parts"]:
         if any(part["figures"].values()):
@@ -73,7 +73,7 @@ def tables(result):
 
 
 def draw(result, path):
-    """Time against size. Each system is a curve with its name at the end; the ground is the reader's."""
+    """Time against size. Each system is a curve with its name at the end; the background is transparent."""
     figures = next((part["figures"] for part in result["parts"] if part["place"] == DRAWN and
                     part["part"] == "one_node"), {})
     if not any(figures.values()):
@@ -86,7 +86,7 @@ def draw(result, path):
     from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter
 
-    figure, axes = pyplot.subplots(figsize=(8, 5.6), dpi=72)  # A point of text is one of the axes' pixels.
+    figure, axes = pyplot.subplots(figsize=(8, 5.6), dpi=72)  # A point of text is one pixel of the axes.
     axes.set_position([0.13, 0.08, 0.62, 0.72])
     ends = []
     for system, found in figures.items():
@@ -103,7 +103,7 @@ def draw(result, path):
     axes.set_xticks(TICKS, [of_bytes(size) for size in TICKS])
     axes.set_xlim(right=max(size for _, size, _ in ends))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: of_time(value).replace("us", "µs")))
-    axes.minorticks_off()  # Eight in each decade; the grid's lines are enough.
+    axes.minorticks_off()  # Eight in each decade; grid lines are enough.
     axes.grid(True, which="major", color="black", alpha=0.15, linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     name_curves(axes, sorted(ends, reverse=True))

@@ -25,15 +25,15 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = [8, 64, KIB, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 128 * MIB]
 FEW_SIZES = [8, 64 * KIB, MIB, 16 * MIB, 128 * MIB]
 PAUSED_SIZES = [8, 64 * KIB, MIB, 16 * MIB]
-SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is the harder.
+SHAPED_SIZES = [16 * MIB, 64 * MIB]  # For pairs; rings only have the first one, which is harder.
 QUICK_SIZES = [8, MIB]
-PAUSE_SECONDS = 0.01  # Longer than any of ours spins.
+PAUSE_SECONDS = 0.01  # Longer than any of our threads spins.
 RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
 
 
 @dataclasses.dataclass
 class Part:
-    """What is measured at one place: `measure(system, place)` gives {size or what: microseconds}."""
+    """What to measure at one place: `measure(system, place)` gives {size or what: microseconds}."""
 
     name: str
     place: Place
@@ -57,7 +57,7 @@ def training(steps):
 
 
 def start(system, place):
-    """From when the last rank has asked until the last one has joined; ours attach to the daemon before."""
+    """From the last rank's request until the last one has joined; ours attach to the daemon beforehand."""
     ranks = system.run(place, [0, 0])
     last = {moment: max(rank.get(f"{moment}_seconds", 0) for rank in ranks)
             for moment in ("asked", "attached", "joined")}
@@ -72,7 +72,7 @@ def parts(quick):
     one, two = ("one daemon, 2 ranks", 2, 1), ("two daemons, loopback", 2, 2)
     shared = [s.CPP, s.MPI, s.GLOO, s.LOOP, s.MLX, s.RING]
     both = [s.CPP, s.MPI, s.GLOO, s.MLX, s.RING]
-    after_pause = all_reduce(sizes(PAUSED_SIZES), 0.5, PAUSE_SECONDS)  # Some dozens of operations.
+    after_pause = all_reduce(sizes(PAUSED_SIZES), 0.5, PAUSE_SECONDS)  # A few dozen operations.
     made = [
         Part("one_node", Machine(*one, own_cores=True), [*shared, s.ALONE], all_reduce(sizes(SIZES))),
         Part("one_node", Machine("one daemon, 4 ranks", 4, 1), shared, all_reduce(sizes(FEW_SIZES))),
@@ -102,7 +102,7 @@ def say(what):
 
 def take(part, rounds, left_out):
     """All rounds of a part: {system: {size or what: [microseconds of each round]}}. In a round every system
-    has its turn, and each round begins with another one. A system that fails has no further rounds."""
+    has a turn, and each round begins with a different one. A system that fails has no further rounds."""
     found = {system.name: {} for system in part.systems}
     lost = set()
     with part.place.up():
@@ -115,7 +115,7 @@ def take(part, rounds, left_out):
                 say(title)
                 try:
                     measured = part.measure(system, part.place)
-                except Exception as error:  # Whatever it is: the others have their turns.
+                except Exception as error:  # Whatever the error is, the others get their turns.
                     lost.add(system.name)
                     left_out.append(f"{title}: {reason_of(error)}")
                     say(f"FAILED: {left_out[-1]}")
@@ -126,13 +126,13 @@ def take(part, rounds, left_out):
 
 
 def reason_of(error):
-    """The text of an expected failure is enough; for others the kind is part of it."""
+    """The text of an expected failure is enough; for other failures the kind is included."""
     return str(error) if isinstance(error, (Failed, NotAllowed)) else f"{type(error).__name__}: {error}"
 
 
 def measure(made, rounds, path):
-    """Measures part after part, and writes what is there after each. Returns whether nothing of ours
-    failed; what a machine does not have or allow is no failure."""
+    """Measures one part after the other, and writes the results so far after each. Returns whether no
+    measurement of ours failed; facilities that a machine lacks or forbids are not failures."""
     is_good = True
     result = {"machine": machine(), "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
               "rounds": rounds, "left_out": [], "parts": []}
@@ -148,7 +148,7 @@ def measure(made, rounds, path):
             result["left_out"].append(f"{part.name}, {part.place.name}, and what follows: interrupted")
             is_good = False
             break
-        except Exception as error:  # This place does not come up: the others are measured.
+        except Exception as error:  # This place does not come up; the others are measured.
             result["left_out"].append(f"{part.name}, {part.place.name}: {reason_of(error)}")
             is_good = is_good and isinstance(error, NotAllowed)
         finally:

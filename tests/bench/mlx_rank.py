@@ -51,7 +51,7 @@ def seconds_of(data, times):
 
 
 def agreed(own):
-    """Rank 0's number, on every rank; so all of them meet here."""
+    """Returns rank 0's number on every rank, so all of them meet here."""
     if backend == "alone":
         return own
     return all_sum(mx.array([own if world.rank() == 0 else 0], dtype=mx.float32)).item()
@@ -68,7 +68,7 @@ def warm_up(data):
 
 
 def take_pause():
-    """As Pause::Take of peers/timed_all_reduce.cc."""
+    """Same as Pause::Take of peers/timed_all_reduce.cc."""
     moment = (time.monotonic() // pause_seconds + 2) * pause_seconds
     first = 0
     while time.monotonic() < moment:
@@ -89,7 +89,7 @@ def median_us(size):
     taken = []
     for _ in range(count):
         if one_by_one:
-            data = pattern * (world.rank() + 1)  # Again, as gradients are.
+            data = pattern * (world.rank() + 1)  # Writes it again, as gradients are written.
             mx.eval(data)
             agreed(0)
         if pause_seconds > 0:

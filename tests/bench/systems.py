@@ -19,9 +19,9 @@ class System:
     """A compared system; its name and colour are the same in all tables and pictures."""
 
     name = color = program = ""
-    is_limit = False  # True: the least work, and not a peer.
-    sizes = range(1 << 40)  # It is measured at those of them that the part has.
-    uses_own_cores = True  # Where the place has such.
+    is_limit = False  # True for a limit, which is not a peer.
+    sizes = range(1 << 40)  # It is measured at those of these places that the part has.
+    uses_own_cores = True  # If the place has one.
 
     def missing(self):
         """Returns why it cannot be measured here, or an empty text."""
@@ -69,7 +69,7 @@ class MlxcommCpp(System):
 
 
 class OpenMpi(System):
-    """Through shared memory on one node, else over TCP."""
+    """Through shared memory on one node, otherwise over TCP."""
 
     name, color, program = "Open MPI", "#27ae60", "openmpi_all_reduce"
 
@@ -86,7 +86,7 @@ class OpenMpi(System):
                        f"localhost:{place.ranks}", "--mca", "oob_tcp_if_include", "127.0.0.0/8"]
             if place.ranks > os.cpu_count():
                 mpirun += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-        # On one machine it binds its ranks itself, a core for each where there are enough.
+        # On one machine it binds its ranks itself, a core for each if there are enough.
         return [place.start(0, mpirun + self.command([folder, *words]), {
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
             place.cores(0) if place.is_lab else [])]
@@ -159,8 +159,8 @@ class MlxRing(Mlx):
 
 
 class MlxAlone(Mlx):
-    """What MLX itself takes without communication: to add two small arrays on the CPU's stream (larger ones
-    would show how fast that adds), or for a training step."""
+    """The time of MLX itself without communication: for adding two small arrays on the CPU stream (larger
+    ones would measure the addition), or for a training step."""
 
     name, color, backend = "MLX alone", "#8395a7", "alone"
     is_limit = True
@@ -203,5 +203,5 @@ MLX, RING, ALONE, STREAM = MlxcommMlx(), MlxRing(), MlxAlone(), Stream()
 ALL = [CPP, MPI, GLOO, LOOP, MLX, RING, ALONE, STREAM]
 COLORS = {system.name: system.color for system in ALL}
 LIMITS = {system.name for system in ALL if system.is_limit}
-# Ours, and what it is compared with: what is called in the same way.
+# Ours, and the systems that it is compared with: those that are called in the same way.
 PEERS = {CPP.name: [MPI.name, GLOO.name], MLX.name: [RING.name]}

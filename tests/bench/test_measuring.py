@@ -1,4 +1,4 @@
-"""The runner: every measurement ends, a failure costs no other's figures, and tables say what was measured.
+"""The runner: every measurement ends, a failure affects no other figures, and tables show what was measured.
 No figure is judged here."""
 
 import contextlib
@@ -21,7 +21,7 @@ CPP, MPI, GLOO, LOOP = (system.name for system in (systems.CPP, systems.MPI, sys
 
 @pytest.mark.parametrize("then", ["wait", "exit"])
 def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
-    """Why: mpirun inside nsenter outlived it, held its output open, and the benchmark waited for ever.
+    """Why: mpirun inside nsenter outlived it, held its output open, and the benchmark waited forever.
     How: a shell that waits for a child, or leaves it; only the end of both closes the pipe."""
     stuck = Machine("here", ranks=1, daemons=1).start(0, ["sh", "-c", f"sleep 1000 & {then}"], {})
     with pytest.raises(Failed, match=r"no end in 0\.1 s"):
@@ -30,7 +30,7 @@ def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
 
 
 def test_a_rank_that_fails_is_reported_though_others_wait_for_it():
-    """Why: ranks were waited for in their order, and the report only said that rank 0 did not end."""
+    """Why: ranks were awaited in order, and the report only said that rank 0 did not end."""
     place = Machine("here", ranks=2, daemons=1)
     waits = place.start(0, ["sleep", "1000"], {})
     fails = place.start(1, ["sh", "-c", "echo no such device; exit 3"], {})
@@ -84,7 +84,7 @@ def test_a_system_that_fails_keeps_its_rounds_and_costs_no_other_any(tmp_path):
     is_good, found, left_out = measured(tmp_path, part(Here("here"), fails, goes_on))
     assert found == [{MPI: {"8": [2]}, CPP: {"8": [1, 1, 1]}}]
     assert left_out == [f"one_node, here: {MPI}, round 2 of 3: TypeError: gone"]
-    assert is_good  # A peer's failure is none of ours.
+    assert is_good  # A peer's failure is not ours.
     assert not measured(tmp_path, part(Here("here"), Turns(CPP, Failed("hung"))))[0]
 
 
@@ -98,7 +98,7 @@ def test_a_place_that_does_not_come_up_ends_no_other(tmp_path):
     is_good, found, left_out = measured(tmp_path, broken, forbidden, last)
     assert found == [{}, {}, {CPP: {"8": [1, 1, 1]}}] and not is_good
     assert left_out == ["one_node, broken: AssertionError: gave up", "one_node, forbidden: no root"]
-    assert measured(tmp_path, forbidden)[0]  # What a machine does not allow is no failure.
+    assert measured(tmp_path, forbidden)[0]  # What a machine does not allow is not a failure.
 
 
 def test_a_ratio_is_made_within_rounds_and_with_the_best_peer():
@@ -136,8 +136,8 @@ def test_a_table_has_a_row_for_each_system_and_ratios_of_ours():
 
 
 def test_the_picture_names_its_curves_in_their_order_and_takes_the_readers_ink(tmp_path):
-    """Why: a legend had the order of the measuring, ticks were 100000 microseconds, and dark pages got a
-    white ground."""
+    """Why: the legend was in measuring order, ticks were labelled 100000 microseconds, and dark pages got a
+    white background."""
     made = result()
     found = made["parts"][0]["figures"]
     for factor, name in enumerate(found):  # The later ones are slower; MLX alone ends early.
@@ -156,7 +156,7 @@ def test_the_picture_names_its_curves_in_their_order_and_takes_the_readers_ink(t
 
 
 def test_a_missing_build_or_missing_figures_are_reported(tmp_path):
-    """Why: it was a traceback that named a key."""
+    """Why: the error was a traceback that named a key."""
     environment = {name: value for name, value in os.environ.items() if name != "MLXCOMM_BUILD"}
     for words, said in (([], "use tests/bench/run"), (["--show"], "bench.json is not there: measure first")):
         done = completed([sys.executable, RUNNER, *words, "--keep", tmp_path], env=environment)
@@ -166,7 +166,7 @@ def test_a_missing_build_or_missing_figures_are_reported(tmp_path):
 @pytest.mark.slow
 @pytest.mark.xdist_group("bench")
 def test_every_part_measures_ours(tmp_path):
-    """The benchmark itself, at its smallest. Peers may fail: MLX's ring does where cores are scarce."""
+    """The benchmark itself, at its smallest. Peers may fail: MLX's ring fails if cores are scarce."""
     if not os.path.exists(find_test_program("bench", "peers/mlxcomm_all_reduce")):
         pytest.skip("the benchmark's programs were not built")
     done = completed([sys.executable, RUNNER, "--quick", "--rounds", "1", "--keep", tmp_path])
@@ -177,7 +177,7 @@ def test_every_part_measures_ours(tmp_path):
     for one in run["parts"]:
         where = f"{one['part']}, {one['place']}"
         if any(reason.startswith(f"{where}: ") and "round" not in reason for reason in run["left_out"]):
-            continue  # Hosts of its own are not allowed here.
+            continue  # Network namespaces are not allowed here.
         ours = {systems.MLX.name} if one["part"] == "training" else set(systems.PEERS)
         for name in ours:
             rounds = list(one["figures"][name].values())

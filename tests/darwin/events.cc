@@ -1,4 +1,4 @@
-// kqueue(2): its reports about processes, through Linux's descriptors of them.
+// kqueue(2): its reports about processes, over Linux's pidfds.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/event.h>

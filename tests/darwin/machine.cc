@@ -12,7 +12,7 @@
 namespace {
 
 // Quality of service decides, among other things, how late a timer may be; /proc shows a thread's.
-// Linux passes it on to what a thread starts, macOS does not: it shows which thread's it is.
+// Linux passes it on to what a thread starts, macOS does not: it shows which thread it belongs to.
 constexpr long kUserInitiatedSlackNs = 60'000;
 constexpr long kThreadsApart = 10'000;
 

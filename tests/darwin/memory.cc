@@ -37,7 +37,7 @@ int __wrap_shm_open(const char* name, int flags, mode_t mode) {
   return -1;
 }
 
-// For an object that has its size already.
+// For an object whose size is already set.
 int __wrap_ftruncate(int descriptor, off_t bytes) {
   struct stat facts{};
   if (::fstat(descriptor, &facts) == 0 && facts.st_nlink == 0 && facts.st_size != 0 &&
@@ -52,7 +52,7 @@ long __wrap_sysconf(int name) { return name == _SC_PAGESIZE ? kPageBytes : __rea
 
 int __wrap_getpagesize() { return static_cast<int>(kPageBytes); }
 
-// Begins with a page of ours: a larger range is mapped first, and the surplus unmapped.
+// Begins at a 16 KiB page: maps a larger range first, and unmaps the surplus.
 void* __wrap_mmap(void* at, std::size_t bytes, int protection, int flags, int descriptor,
                   off_t offset) {
   if (offset % kPageBytes != 0) {

@@ -33,7 +33,7 @@ class Control {
   // Waits, ends the process, or returns that the call must fail, as the control file says.
   [[nodiscard]] bool MayCall(const char* function);
   [[nodiscard]] bool Lies(const char* function) { return Now().Has("lie", function); }
-  // Something that the hardware does not do, or does not accept.
+  // Something that the hardware does not do or accept.
   void Fault(const std::string& what);
 
  private:

@@ -21,7 +21,7 @@ constexpr int kLookMs = 20;  // How often a waiting thread checks whether it mus
 
 std::atomic<std::uint32_t> next_number{1};
 
-// Reads memory as hardware does: not as a thread, and whatever writes there meanwhile.
+// Reads memory as hardware does: not on a thread, and regardless of concurrent writes.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define MLXCOMM_AS_HARDWARE __attribute__((no_sanitize("thread")))
@@ -123,10 +123,10 @@ bool FakePair::IsBroken() {
   return settings.Has("break", device().name) || settings.Has("break", std::to_string(qp_num));
 }
 
-// Of the depth: Apple's is counted in frames, others' in requests.
+// The unit of the depth: Apple's is counted in frames, others' in requests.
 std::uint32_t FakePair::CostOf(const Work& work) { return IsApples() ? work.frames() : 1; }
 
-// The number is the first for which no other process has a socket.
+// The number is the first one for which no other process has a socket.
 bool FakePair::Listen() {
   listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
   for (int attempt = 0; attempt < 4096; ++attempt) {
@@ -304,7 +304,7 @@ bool FakePair::ReadAll(int socket, void* to, std::size_t bytes) {
   return true;
 }
 
-// A message that is lost, or has no receiver, is completed all the same.
+// A message that is lost, or has no receiver, is completed anyway.
 void FakePair::Send() {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un address = AddressOf(PathOf(peer_));
@@ -344,7 +344,7 @@ void FakePair::Send() {
     reached = reached && (!goes || (WriteAll(socket, &bytes, sizeof bytes) &&
                                     WriteAll(socket, message.data(), bytes)));
     lock.lock();
-    if (sends_.empty()) continue;  // All have failed meanwhile.
+    if (sends_.empty()) continue;  // All have failed in the meantime.
     sends_.pop_front();
     send_frames_ -= CostOf(work);
     Complete(sends_to(), work, IBV_WC_SUCCESS, IBV_WC_SEND, work.bytes);
@@ -353,7 +353,7 @@ void FakePair::Send() {
   ::close(socket);
 }
 
-// Only from the queue pair that it was connected with, and of that only this life.
+// Only from the queue pair to which it was connected, and only from this life of it.
 void FakePair::Receive() {
   int socket = -1;
   while (socket < 0) {

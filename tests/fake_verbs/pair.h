@@ -8,7 +8,7 @@
 //                            completes when the socket has taken it: nobody has acknowledged
 //
 // Owner: the library's user, by the calls of verbs. Thread: any; one lock for each queue pair and
-// for each completion queue, the latter taken last. Memory: a copy of each message on its way.
+// for each completion queue, the latter taken last. Memory: a copy of each message in transit.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -77,7 +77,7 @@ struct Work {
   std::uint32_t bytes = 0;
   FakeRegion* region = nullptr;
 
-  // One for no bytes, too.
+  // Zero bytes take one, too.
   std::uint32_t frames() const { return bytes == 0 ? 1 : (bytes + kFrameBytes - 1) / kFrameBytes; }
 };
 

@@ -25,7 +25,7 @@
 #undef ibv_reg_mr
 
 #define MLXCOMM_EXPORT extern "C" __attribute__((visibility("default")))
-// What a library may lack: fake_verbs_least does.
+// Functions that a library may lack; fake_verbs_least lacks them.
 #ifdef FAKE_VERBS_LEAST
 #define MLXCOMM_EXPORT_OPTIONAL extern "C"
 #else
@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 
-// In Apple's header and in Linux's, ibv_query_port has another type of attributes.
+// In Apple's header and in Linux's, ibv_query_port has a different type of attributes.
 template <typename Function>
 struct ThirdOf;
 template <typename Result, typename First, typename Second, typename Third>
@@ -54,7 +54,7 @@ bool MayCall(const char* function) {
   return false;
 }
 
-// An object that a test keeps from being freed still belongs to the driver, and is no leak.
+// An object that a test keeps from being freed still belongs to the driver, and is not a leak.
 int Keep(void* object) {
   static auto* const mutex = new std::mutex;
   static auto* const kept = new std::vector<void*>;
@@ -73,7 +73,7 @@ ibv_gid GidOf(const std::string& text) {
   return gid;
 }
 
-// Never freed, just like the places of real devices in lists.
+// Never freed, like real devices' entries in lists.
 std::vector<FakeDevice*>& Devices() {
   static auto* const devices = [] {
     auto* const made = new std::vector<FakeDevice*>;
@@ -142,7 +142,7 @@ int PostReceive(ibv_qp* pair, ibv_recv_wr* requests, ibv_recv_wr** refused) {
   return 0;
 }
 
-// As /proc/self/maps has it: "FIRST-END rwxs ...".
+// In the format of /proc/self/maps: "FIRST-END rwxs ...".
 bool IsShared(const void* address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -209,7 +209,7 @@ MLXCOMM_EXPORT_OPTIONAL int ibv_query_device(ibv_context*, ibv_device_attr* attr
   if (!MayCall("ibv_query_device")) return EIO;
   *attributes = {};
   attributes->phys_port_cnt = 1;
-  attributes->max_qp = static_cast<int>(kPairsMax) + 1;  // As Apple's say: one more than there are.
+  attributes->max_qp = static_cast<int>(kPairsMax) + 1;  // One too many, as Apple's report.
   attributes->max_mr = static_cast<int>(kRegionsMax);
   attributes->max_qp_wr = static_cast<int>(kFramesMax);
   attributes->max_sge = 1;

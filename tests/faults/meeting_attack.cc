@@ -2,9 +2,9 @@
 // errors of the others.
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
-//       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce without an
-//       end; one of them executes that many instructions of its next operation, a single step each,
-//       and is killed there, or stopped for a while and let go on.
+//       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce
+//       endlessly; one of them single-steps that many instructions of its next operation, and is
+//       killed there, or stopped for a while and continued.
 //   meeting_attack SOCKET random SEED JOBS
 //       In each of that many jobs a rank is killed at a random moment.
 //   meeting_attack SOCKET scribble SEED [UID OTHER_UID]
@@ -13,9 +13,9 @@
 //   meeting_attack SOCKET lost PID
 //       The daemon, which is process PID, is killed while two ranks compute: both get an error.
 //
-// Jobs take turns: 8 bytes, which lie in a slot, or 4096, in a cell; with a ticket, or in one call
-// (FormOf). After a kill, both survivors must report the same number of operations that ended well, and the
-// rank that was lost. Every value is checked. The last line says how much was done.
+// Jobs alternate: 8 bytes, which fit into a slot, or 4096, in a cell; with a ticket, or in one call
+// (FormOf). After a kill, both survivors must report the same number of successful operations, and
+// the rank that was lost. Every value is checked. The last line reports how much was done.
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -39,7 +39,7 @@ namespace {
 
 constexpr std::uint32_t kRanks = 3;
 constexpr std::uint32_t kVictim = 2;
-// By then the ranks meet by themselves.
+// By then the ranks meet directly.
 constexpr std::uint64_t kWarmUp = 40;
 constexpr std::uint64_t kAfterStop = 40;
 constexpr std::uint64_t kElementsMax = 512;
@@ -60,9 +60,9 @@ void Demand(bool fine, const std::string& what) {
   if (!fine) Die(what + ": " + std::strerror(errno));
 }
 
-// A rank's report to its parent at its end.
+// A rank's report to its parent when it ends.
 struct Verdict {
-  std::uint64_t done = 0;  // Operations that ended well.
+  std::uint64_t done = 0;  // Successful operations.
   std::int32_t code = 0;
   std::int32_t rank_at_fault = 0;
   std::uint64_t wrong = 0;  // Values.
@@ -75,13 +75,13 @@ struct Orders {
   std::string job;
   std::uint32_t rank = 0;
   std::uint32_t size = kRanks;
-  std::uint64_t most = UINT64_MAX;  // Operations, then it leaves.
+  std::uint64_t most = UINT64_MAX;  // This many operations, then it leaves.
   bool is_victim = false;  // Waits for its tracer before the first operation after kWarmUp.
   bool scribbles = false;
   std::uint64_t seed = 0;
-  std::uint64_t timeout_ns = 0;  // Of an operation; 0: none.
+  std::uint64_t timeout_ns = 0;  // An operation's; 0 means none.
   Form form;
-  uid_t user = 0;  // 0: as the program's.
+  uid_t user = 0;  // 0 means the program's.
 };
 
 std::vector<std::pair<std::byte*, std::byte*>> PagesHere() {
@@ -188,7 +188,7 @@ void AwaitJoined(Rank& rank) {
   rank.joined = rank.joined || ::read(rank.reported, &byte, 1) == 1;
 }
 
-// False: it has ended without a word.
+// False if it has ended without a report.
 bool Hear(Rank& rank, Verdict& verdict) {
   AwaitJoined(rank);
   const bool reported = ::read(rank.reported, &verdict, sizeof verdict) == sizeof verdict;
@@ -225,7 +225,7 @@ std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
   return verdicts[0].done;
 }
 
-// Lets the rank, which has stopped, execute that many instructions. False: it has ended.
+// Lets the stopped rank execute that many instructions. False if it has ended.
 bool Step(pid_t pid, std::uint64_t instructions) {
   for (std::uint64_t n = 0; n < instructions; ++n) {
     if (::ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) != 0) return false;
@@ -339,7 +339,7 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed, uid_t user, uid_t 
       Die("a rank of another job says " + Text(verdict));
     }
   }
-  // Whatever they say, they end.
+  // Whatever their errors are, they end.
   std::uint64_t reported = 0;
   for (Rank& rank : victims) {
     Verdict verdict;

@@ -1,6 +1,7 @@
-// Loaded before libc (LD_PRELOAD): the wall clock, for this process, is as many seconds ahead as the file
-// that MOVED_CLOCK names says (an int64, which may change at any time). Other clocks are as they
-// are, and so is the kernel's, by which it ends waits. It counts as synchronised, whatever the machine's is.
+// Loaded before libc (LD_PRELOAD): the wall clock, for this process, is ahead by the number of
+// seconds in the file MOVED_CLOCK (an int64, which may change at any time). Other clocks are
+// unchanged, and so is the kernel's, which ends waits. It counts as synchronised, even if the
+// machine's is not.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -53,7 +53,7 @@ def test_a_clock_that_jumps_by_a_day_disturbs_no_job(clock, duo):
             assert not any(event["kind"] in ("node_lost", "rail_down") for event in events), events
 
 
-# Why: a Mac whose clock is years off joins a cluster, and certificates, deadlines and pings would notice.
+# Why: a Mac with a clock that is years off joins a cluster, which affects certificates, deadlines and pings.
 def test_a_node_that_is_ten_years_off_keeps_deadlines_and_is_named(cluster, clock, tmp_path, monkeypatch):
     c = cluster(2, start=False, peer_settings="security: TLS")
     with monkeypatch.context() as own:

@@ -1,11 +1,12 @@
-"""Deadlines that ranks keep whatever the daemons do: a join ends at its own, and a wait as mlxcomm.h states:
+"""Deadlines that ranks enforce whatever the daemons do: a join ends at its own, and a wait as mlxcomm.h
+states:
 
-    the daemon goes on within 8 s after the deadline     the operation's own end
-    between 8 and 10 s after it                          that end, or that it stood still
+    the daemon continues within 8 s after the deadline   the operation's own end
+    between 8 and 10 s after it                          that end, or that it hung
     not by then                                          DAEMON_LOST, while it still stands
     without a deadline                                   DAEMON_LOST after 20 s
 
-No error may name another cause than that."""
+No error may name any other cause."""
 
 import time
 
@@ -15,7 +16,7 @@ from test_stopped_daemon import stopped_daemon
 from conftest import Process, find_test_program, wait_until
 from ground.outcomes import all_fine, heard
 
-PAGE = ["1", "0"]  # The ranks meet there; the daemon carries the operation out.
+PAGE = ["1", "0"]  # The ranks meet there; the daemon runs the operation.
 
 
 def rank_of(c, job, rank, size, *words, node=0, meets="1"):
@@ -26,7 +27,7 @@ def rank_of(c, job, rank, size, *words, node=0, meets="1"):
 
 
 def known_at(c, node, rank):
-    """The node has heard that this rank waits."""
+    """The node knows that this rank waits."""
     status = c.status(node)
     return any(one.get("rank", 0) == rank for job in status["jobs"] for one in job["ranks"])
 
@@ -64,10 +65,11 @@ def test_a_wait_ends_ten_seconds_after_its_deadline_while_the_daemon_stands_stil
         began = touched(tmp_path / "go")
         when, what = heard(waiting)
     assert what.startswith("DAEMON_LOST: "), what
-    assert 10 < when - began < 18  # Not 20, after which a daemon is lost without a deadline.
+    assert 10 < when - began < 18  # Not after 20 s, the limit of an operation without a deadline.
 
 
-# How: jobs begin half a second after one another, so the daemon goes on at as many moments of their waits.
+# How: jobs begin half a second after one another, so the daemon continues at different moments of their
+# waits.
 @pytest.mark.parametrize("meets", PAGE)
 def test_a_wait_ends_with_a_true_error_whenever_the_daemon_continues(cluster, tmp_path, meets):
     c = cluster(1, client_settings="operation_timeout_ms: 1000")
@@ -86,7 +88,7 @@ def test_a_wait_ends_with_a_true_error_whenever_the_daemon_continues(cluster, tm
     assert ended[0].startswith("DAEMON_LOST"), ended
     for what in ended:
         by_daemon = what.startswith("DEADLINE_EXCEEDED") and "it still waits for rank 1 (node-0, pid" in what
-        stood_still = what.startswith("DEADLINE_EXCEEDED") and "mlxcommd stood still" in what
+        stood_still = what.startswith("DEADLINE_EXCEEDED") and "mlxcommd hung" in what
         assert by_daemon or stood_still or what.startswith("DAEMON_LOST"), ended
     assert "Check rank 1" in ended[-1], ended
 

@@ -31,7 +31,7 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
         assert "stopped" not in (tmp_path / "old.log").read_text()
 
 
-# Why: some shells and launchers have no umask, and the daemon refuses a folder that others can write.
+# Why: some shells and launchers set no umask, and the daemon refuses a folder that others can write.
 def test_a_daemon_without_a_umask_makes_files_that_others_cannot_write(tmp_path):
     state = tmp_path / "state"
     with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],

@@ -116,7 +116,7 @@ def test_followed_events_come_as_they_happen_and_end_well(duo):
 
 
 def test_many_followed_streams_hold_no_daemon_up(solo):
-    """How: as many readers as allowed; some are stopped, some killed; then the daemon is stopped."""
+    """It also makes a node that follows nothing, because the start of following is not known."""
     words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", solo.socket(0)]
     followers = [Process(words) for _ in range(32)]
     try:
@@ -142,7 +142,7 @@ def test_many_followed_streams_hold_no_daemon_up(solo):
             follower.end()
 
 
-# Why: doctor looked for the file in its own folder.
+# Why: doctor searched its own folder for the file.
 def test_doctor_finds_the_configuration_that_the_daemon_was_given_by_a_relative_path(cluster, tmp_path):
     c = cluster(1, start=False)
     config = c.write_config(0)

@@ -1,4 +1,4 @@
-"""A relay between two daemons cuts up, holds, ends or doubles data a few times: every value is right. If it
+"""A relay between two daemons cuts up, holds, ends or doubles data a few times: every value is correct. If it
 ends a connection without a reason, as a dying daemon does, a rank may be lost."""
 
 import contextlib

@@ -79,7 +79,7 @@ def test_a_host_without_a_daemon_is_reported(ssh):
     assert "/no/daemon.sock" in found["idle"]["found"] and "mlxcommctl doctor" in found["idle"]["remedy"]
 
 
-# Why: ranks that use another daemon wait for ever. How: a second cluster and node with the same names.
+# Why: ranks that use another daemon wait forever. How: a second cluster and node with the same names.
 def test_a_daemon_of_another_cluster_is_reported(duo, ssh, tmp_path):
     (tmp_path / "other").mkdir()
     other = Cluster(tmp_path / "other", 2).start()

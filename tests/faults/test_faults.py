@@ -136,7 +136,7 @@ def test_a_draining_daemon_refuses_new_processes_and_shows_its_jobs(cluster, tmp
     assert code == 1 and re.fullmatch(
         rf"mlxcommctl: mlxcommd on node-0 is {left}: it takes no new jobs until it is started again; nothing "
         r"was started\n", text), text
-    # The ranks' own daemon counts.
+    # The ranks' own daemon is used.
     for path, code in ((c.socket(0), 1), (f"{tmp_path}/none.sock", 0)):
         command = ["launch", "--env", f"MLXCOMM_SOCKET={path}", "--", "echo", "a rank runs"]
         done = mlxcommctl(*command)
@@ -188,9 +188,8 @@ def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster)
     assert any("rank 0" in line and "gave up" in line for line in other.lines), other.lines
 
 
-# Why: two machines that slept at the same time have received nothing from each other meanwhile; macOS's clock
-# counts sleep.
-# How: both daemons are stopped for longer than the heartbeat timeout.
+# Why: two machines that slept at the same time have received nothing from each other in the meantime; macOS's
+# clock counts sleep. How: both daemons are stopped for longer than the heartbeat timeout.
 def test_daemons_that_slept_at_the_same_time_keep_their_link(cluster):
     c = cluster(2, peer_settings="heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2500")
     for daemon in c.daemons:
@@ -207,7 +206,7 @@ def test_daemons_that_slept_at_the_same_time_keep_their_link(cluster):
         assert "rail_up" in reported and "rail_down" not in reported, reported
 
 
-# Why: a call without a timeout has the daemon's, and a stopped daemon keeps none.
+# Why: a call without a timeout has the daemon's, and a stopped daemon enforces none.
 def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     c = cluster(1, client_settings="rendezvous_timeout_ms: 5000")
     script = ("import mlxcomm\ntry:\n mlxcomm.init(job='job', rank=0, size=2)\n"

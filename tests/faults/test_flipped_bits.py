@@ -10,7 +10,7 @@ from conftest import RANK, wait_until
 from ground.outcomes import ranks_on
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
-HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
+HELLO_BYTES = 4096  # More than the daemons exchange before the first frame.
 
 
 class FlippingRelay(Relay):
@@ -54,7 +54,7 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, security, towar
     ranks = [c.rank(rank, 2, RANK, node=rank, arguments=SUMS) for rank in (0, 1)]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
     assert relay.flipped > 0
-    if security == "TLS":  # TLS only reports a broken record.
+    if security == "TLS":  # TLS only detects a broken record.
         return
 
     finder = 0 if towards else 1
@@ -80,8 +80,8 @@ def test_bits_that_an_rdma_device_flips_change_no_result(cluster, verbs, limits,
     wait_until(is_found_in_a_job, "a message was changed, and status tells of it")
 
 
-# Why: a process may write to its data at any time. A checksum that never matches must only cost its own
-# values, and not the link or other jobs.
+# Why: a process may write to its data at any time. A checksum that never matches may only corrupt the
+# process's own values; it must not take down the link or other jobs.
 def test_a_process_that_writes_into_its_buffers_spoils_only_its_own_operations(cluster):
     c = cluster(2, peer_settings="security: PLAIN")
     jobs = [*ranks_on(c, (0, 1), "scribble:16777216:8", job="scribbles"),

@@ -1,5 +1,5 @@
-"""Strangers connect to the peer port without the cluster's key: a job of two nodes goes on with every value
-right, each attempt is counted, and the daemon leaks nothing."""
+"""Strangers connect to the peer port without the cluster's key: a job of two nodes continues with every value
+correct, each attempt is counted, and the daemon leaks nothing."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ def tls_hello():
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
 def test_what_speaks_tls_at_once_is_a_stranger(cluster, security):
     c = cluster(2, peer_settings=f"security: {security}")
-    record = b"\x17\x03\x03"  # Application data, TLS 1.2 in its header as in 1.3.
+    record = b"\x17\x03\x03"  # Application data, with TLS 1.2 in its header as in 1.3.
     with beside(c):
         before = refused(c)
         said = [tls_hello(), tls_hello()[:100] + bytes(4096), record + b"\x40\x00" + os.urandom(16384),

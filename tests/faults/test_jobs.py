@@ -51,7 +51,7 @@ def test_a_killed_job_ends_on_all_nodes(duo, tmp_path):
     assert ended["jobs"] == [] and ended["ended_jobs"][0]["code"] == "CANCELLED"
     row = ctl(duo, "jobs").stdout.splitlines()[1]
     assert re.match(r"train +ended +2 .* ago: CANCELLED: job train was ended", row)
-    assert "health: all is well" in ctl(duo, "status").stdout, "that was no failure"
+    assert "health: all is well" in ctl(duo, "status").stdout, "that was not a failure"
 
 
 def test_a_rank_that_does_not_end_gets_sigterm(solo, tmp_path):
@@ -72,7 +72,7 @@ def test_a_job_that_forms_is_ended_too(solo, tmp_path):
     assert any("CANCELLED" in line or "was ended by mlxcommctl kill" in line for line in waiting.lines)
 
 
-# Why: a job of which a rank had failed could not be ended: nothing of it "ran".
+# Why: a job with a failed rank could not be ended: nothing of it "ran".
 def test_a_job_that_has_failed_is_ended_too(solo, tmp_path):
     ranks = looping(solo, tmp_path, "train", ["stubborn"], nodes=(0, 0))
     ranks[1].signal(SIGKILL)
@@ -81,7 +81,7 @@ def test_a_job_that_has_failed_is_ended_too(solo, tmp_path):
     assert ranks[0].finish() == 9
 
 
-# Why: "ended" was said of ranks that were all alive, because the daemon did not answer in time.
+# Why: Ranks that were all alive were reported as "ended", because the daemon did not answer in time.
 def test_a_job_is_not_reported_ended_if_the_daemon_does_not_answer(solo, tmp_path):
     ranks = looping(solo, tmp_path, "train", ["stubborn"], nodes=(0, 0))
     kill = Process([find_program("mlxcommctl"), "kill", "--grace", "1s", "train", "--socket", solo.socket(0)])

@@ -1,5 +1,5 @@
 """Ranks are killed while they start, and in operations of any size: the others of their job end and name
-them, another job's values are right, and the daemons give everything back."""
+them, another job's values are correct, and the daemons release everything."""
 
 import contextlib
 import os
@@ -27,12 +27,12 @@ def beside_a_job(c):
 
 
 def pages_of(process):
-    """How far it has come: each page that it touches for the first time is a fault."""
+    """Its progress: each page that it touches for the first time is a fault."""
     with open(f"/proc/{process.child.pid}/stat", encoding="ascii") as file:
         return int(file.read().rpartition(")")[2].split()[7])
 
 
-# Why: a rank may go between any two steps of its hello, its join and its first operations.
+# Why: a rank may be killed between any two steps of its hello, its join and its first operations.
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults by /proc")
 def test_ranks_killed_at_any_moment_of_their_start_block_no_rank(duo):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt

@@ -196,7 +196,7 @@ def test_a_variable_is_handed_on_as_it_is_here():
     assert done.returncode == 2 and "--env: HANDED is not set here: give it a value" in done.stderr
 
 
-# Why: each host would start a private daemon and wait for ranks that never come.
+# Why: each host would start a private daemon and wait for ranks that never join.
 def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCOMM")}
     environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path), MLXCOMM_HOSTS="2", MLX_RANK="0",
@@ -243,7 +243,8 @@ def test_background_of_a_rank_is_not_waited_for():
     process = launch(1, "sh", "-c", "sleep 3600 & echo $!")
     assert process.finish() == 0
     background = int(process.lines[0].split()[1])
-    os.kill(background, signal.SIGKILL)  # It lived on: no failure, so it was not ended.
+    os.kill(background, signal.SIGKILL)  # It was still alive, so that was not a failure, and it was not
+                                         # ended.
 
 
 def test_lines_end_once_and_long_ones_are_shown():

@@ -76,7 +76,7 @@ def test_survivors_print_their_error_and_the_first_rank_is_blamed(tmp_path, how)
             or process.lines[-1] == "mlxcommctl: then failed: rank 2 (exit code 1), rank 0 (exit code 1)"
 
 
-# Why: README sends people to shrink, which was of no use below launch.
+# Why: README recommends shrink, which did not work under launch.
 def test_survivors_shrink_and_go_on_with_keep_going(tmp_path):
     text = BEGIN + """
 if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_a_survivor_that_does_not_end_is_ended_after_the_grace(tmp_path):
     assert re.fullmatch(said, process.lines[-1])
 
 
-# Why: each rank of such a program trains by its own, and nothing looks wrong.
+# Why: each rank of such a program trains on its own, and nothing looks wrong.
 def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     base = getattr(sys, "_base_executable", sys.executable)
     if subprocess.run([base, "-S", "-c", "import mlxcomm"], capture_output=True).returncode == 0:
@@ -161,7 +161,7 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
 
 
 # Why: ranks of a frozen program, which has its own Python, trained separately if they named a backend.
-# How: a Python with another name, in a child of the rank, stands for such a program.
+# How: a Python with another name, in a child of the rank, represents such a program.
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, code, why", [
     ("frozen", 1, "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or pass"),
@@ -187,11 +187,11 @@ def test_programs_other_than_python_that_do_not_join(tmp_path, kind, code, why):
     assert why is None or (why in said and why in process.lines[-1]), process.lines
 
 
-# Why: a program without mx.distributed, such as `python -m mlx_lm generate`, is no error.
+# Why: a program without mx.distributed, such as `python -m mlx_lm generate`, is not an error.
 @pytest.mark.slow
 @pytest.mark.parametrize("options, code, why", [
     ((), 0, ", and none asked for a group (mx.distributed.init)"),
-    # Without mlxcomm's hook nothing is known of what the program asked for.
+    # Without mlxcomm's hook it is unknown what the program asked for.
     (("-S",), 1, f"; its Python, {sys.executable}, did not load mlxcomm when it started: run the ranks "
                  "without -S, -I and -E"),
 ])

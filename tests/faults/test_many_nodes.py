@@ -20,9 +20,9 @@ NODES_MAX = 64
 OF_ADDRESS_MAX = 16
 # The invented nodes send no heartbeats, and must stay while the test makes more.
 SILENCE_MS = 600_000
-# The part of resident memory that may stay: 64 remembered nodes and events, and the pages that hold them.
+# The part of resident memory that may remain: 64 remembered nodes and events, and the pages that hold them.
 KEPT = 0.2
-# Of one rank on each node: as many as fill the flight recorder, whose pages come with its events.
+# One rank on each node runs enough to fill the flight recorder, whose pages are allocated with its events.
 OPERATIONS_RECORDED = 3000
 
 
@@ -102,13 +102,13 @@ def operations_done(c):
 
 
 def resident_memory(pid):
-    """With the pages of programs and libraries."""
+    """Includes the pages of programs and libraries."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) * 1024
 
 
 class Late:
-    """A real daemon that comes when all places are taken."""
+    """A real daemon that connects when all places are taken."""
 
     def __init__(self, c, folder, peers):
         self.socket = str(folder / "late.sock")
@@ -139,7 +139,7 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     resident = resident_memory(daemon)
     for _ in range(500):
         inventions.one("127.0.0.1")
-    # node-1 is of this address as well, and in a job.
+    # node-1 has this address as well, and is in a job.
     assert len(inventions.held) == NODES_MAX - 1
     assert set(inventions.verdicts) == {ACCEPTED, TOO_MANY_OF_ADDRESS}
     assert own_part(c)["nodes_linked"] == str(NODES_MAX)
@@ -174,7 +174,7 @@ def test_all_addresses_share_nodes_max_and_a_configured_node_gets_in(busy, tmp_p
         c.daemons[0].wait_for(f"node {number}: 64 nodes are linked here already")
         assert "late" not in linked_names(c)
     assert "MC513" in c.findings()
-    # The same one, at the address that node-0 names.
+    # The same one, at the address that node-0 dials.
     with Late(c, tmp_path, f'listen: "127.0.0.1:{named}"'):
         wait_until(lambda: "late" in linked_names(c), "the configured node gets the place of an invented one")
         assert own_part(c)["nodes_linked"] == str(NODES_MAX)

@@ -1,8 +1,8 @@
 """Ranks of one machine that meet on a shared page for small operations, and end in the middle of one.
 
-Why: without a daemon between them survivors must agree on the outcome and name the lost rank, and none may
-wait for ever. How: meeting_attack.cc traces a rank and kills or stops it after each number of instructions or
-at random, or makes it scribble over the page.
+Why: without a daemon between them the survivors must agree on the outcome and name the lost rank, and none
+may wait forever. How: meeting_attack.cc traces a rank and kills or stops it after each number of instructions
+or at random, or makes it scribble over the page.
 """
 
 import json
@@ -58,7 +58,7 @@ def daemon_is_well(c):
     pytest.param("stop", 61, marks=pytest.mark.slow)])
 def test_survivors_agree_after_a_rank_ends_at_any_instruction(solo, ending, stride):
     """Killed: both survivors ended the same operations and name the lost rank. Stopped until the daemon has
-    taken over: all ranks go on with right values."""
+    taken over: all ranks continue with correct values."""
     attack(solo, "step", 1, INSTRUCTIONS, stride, ending)
     daemon_is_well(solo)
 

@@ -1,5 +1,5 @@
 """Each call of an RDMA driver ends its process, hangs or lies while operations run. The process is not the
-daemon: jobs go on over TCP with every byte right, and the rail comes back."""
+daemon: jobs continue over TCP with every byte correct, and the rail comes back."""
 # ruff: noqa: F811 (a fixture's name is its argument's)
 
 import contextlib
@@ -77,7 +77,7 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
     wait_until(crashed, f"{name} has ended its process")
     verbs.want("")
     mended = time.monotonic()
-    # The daemon has noticed; and before the ranks' end, which does not belong to the time.
+    # The daemon has noticed; before the ranks' end, which must not be measured.
     wait_until(lambda: any(int(device.get("drivers_ended", 0)) > 0
                            for node in range(2) for device in devices(c, node)), "its end is told")
     wait_for_rails(c, 2)
@@ -103,7 +103,7 @@ def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
     assert [lines[-1] for lines in lines_of(ranks)] == ["fine"] * len(ranks)
     run(c, "messages", 2, 2)
     verbs.want("")
-    end_drivers(c)  # Its wrong data may have an effect as long as it runs.
+    end_drivers(c)  # Its wrong data may take effect as long as it runs.
     wait_for_rails(c, 2)
 
 

@@ -74,8 +74,8 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
         assert "carried" in line and "127.0.0.1" in line, line
 
 
-# Why: small data goes out before any other node has come; that must not look like an operation that
-# moves, whose last rank has come.
+# Why: small data is sent before any other node has called; that must not look like a moving operation whose
+# last rank has called.
 @pytest.mark.parametrize("count", [2, 100_000])
 def test_a_waiting_operation_is_shown_with_the_missing_rank(duo, count):
     survivor = duo.rank(0, 2, RANK, node=0, arguments=[f"sum:float32:{count}"])

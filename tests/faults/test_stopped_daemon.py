@@ -1,10 +1,10 @@
 """A daemon stops while a job runs, as on a machine that swaps or sleeps, or in a debugger.
 
-    for a few seconds                           every rank waits, and then goes on
+    for a few seconds                           every rank waits, and then continues
     until the other node has given it up        RANK_LOST there, and here once it runs again
     until its own ranks have given it up        DAEMON_LOST here, while it still stands
 
-Afterwards both daemons are linked, a new job's values are right, and nothing of the old one is left."""
+Afterwards both daemons are linked, a new job's values are correct, and nothing of the old one remains."""
 
 import contextlib
 import signal
@@ -47,7 +47,7 @@ def stopped_daemon(c, node):
 
 @contextlib.contextmanager
 def as_before(c):
-    """Expects that daemons leak nothing and serve a new job. A first job makes them allocate before."""
+    """Expects that daemons leak nothing and serve a new job. A first job makes them allocate beforehand."""
     all_fine(ranks(c, f"sum:{8 * MIB}", job="first"))
     with contextlib.ExitStack() as all_given_back:
         for daemon in c.daemons:
@@ -66,7 +66,7 @@ def lost_nodes(c, node):
 def test_a_daemon_that_stands_still_for_seconds_costs_a_pause(cluster, tmp_path, nodes, seconds):
     c = cluster(nodes)
     with as_before(c):
-        for node in range(nodes):  # The one that is dialed, the one that dials.
+        for node in range(nodes):  # The daemon that is dialed, and the one that dials.
             stop = tmp_path / f"stop-{node}"
             job = looping(c, stop, job=f"job-{node}")
             with stopped_daemon(c, node):

@@ -1,5 +1,5 @@
 """A proxy between two daemons swallows data for a moment. Heartbeats pass again, so no node is lost; every
-result is right, and no operation waits for long."""
+result is correct, and no operation waits for a long time."""
 
 import time
 
@@ -12,12 +12,12 @@ from ground.outcomes import all_fine, ranks_on, until_looping
 MIB = 1 << 20
 HEADER_BYTES = 80
 SIGNS_OF_LIFE = (1, 2)  # Heartbeats and echoes, by the type in a header (proto/wire/frame.h).
-SWALLOWS_S = 0.05       # Once, from the first part on that passes.
+SWALLOWS_S = 0.05       # Once, from the first part that passes.
 HEALS_S = 8
 
 
 class Frames:
-    """Cuts one direction of a connection into frames, and leaves out those that `swallows` says."""
+    """Cuts one direction of a connection into frames, and drops those for which `swallows` returns true."""
 
     def __init__(self, swallows):
         self.swallows, self.begun = swallows, False
@@ -49,7 +49,7 @@ class Frames:
 
 
 class Swallower(Relay):
-    """what: "bytes", wherever a part of them ends; whole "frames"; or those that are no signs of life."""
+    """what: "bytes", wherever a part of them ends; whole "frames"; or those that are not signs of life."""
 
     def __init__(self, port, towards, what):
         self.towards, self.what = towards, what
@@ -79,7 +79,7 @@ def changes(c, node):
     return sum(int(link.get("changed_frames", 0)) for link in status["nodes"][0]["links"]) if status else 0
 
 
-# Why: only heartbeats passed any more, and ranks hung.
+# Why: only heartbeats still passed, and ranks hung.
 @pytest.mark.parametrize("what", ["bytes", "frames", "numbered"])
 @pytest.mark.parametrize("towards", [True, False], ids=["towards", "back"])
 def test_what_was_swallowed_is_sent_again(cluster, tmp_path, towards, what):

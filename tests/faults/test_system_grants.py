@@ -65,14 +65,14 @@ def test_threads_that_carry_payload_have_interactive_quality_of_service(cluster,
     workers = min(max(len(os.sched_getaffinity(0)), 5) // 2, 4)  # scheduling_policy.h
     nodes = cluster(2)
     ranks = [nodes.rank(rank, 2, RANK, node=rank, arguments=["loop"]) for rank in range(2)]
-    until_looping(ranks)  # A rail has its thread once it is needed.
+    until_looping(ranks)  # A rail has a thread once it needs one.
     for daemon in nodes.daemons:
-        # The loop, workers, the rail to the other node.
+        # The loop, the workers and the rail to the other node.
         wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) == 1 + workers + 1,
                    "loop, workers and rail have it")
 
 
-# Why: it is a process of its own, which does not inherit its daemon's quality.
+# Why: it is a separate process, which does not inherit its daemon's quality of service.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_the_drivers_process_has_interactive_quality_of_service(cluster, verbs):  # noqa: F811
     nodes = start(cluster, verbs, 2, "APPLE")

@@ -1,5 +1,5 @@
-"""Machines that grant a daemon little: few files, little memory, a full disk. It refuses at its start, with
-the limit and the remedy, or goes on with what there is."""
+"""Machines that grant a daemon little: few files, little memory, a full disk. It refuses to start, with
+the limit and the remedy, or continues with what is available."""
 
 import contextlib
 import errno
@@ -55,7 +55,7 @@ def job_is_fine(path):
     assert [one.finish() for one in ranks] == [0, 0], [one.lines for one in ranks]
 
 
-# Why: gRPC ends the process where it gets no descriptor, and by then the socket was there for clients.
+# Why: gRPC ends the process if it gets no descriptor, and by then clients could see the socket.
 @pytest.mark.parametrize("limit, most, said", [
     (resource.RLIMIT_NOFILE, 12, ["open files (RLIMIT_NOFILE) is 12", "ulimit -n", "LimitNOFILE",
                                   "NumberOfFiles"]),
@@ -89,8 +89,8 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
         job_is_fine(path)
 
 
-# Why: one that was welcomed was left by a daemon that had no file for the other side of its calls, and said
-# "Transport closed". How: each connection that says nothing takes one file more.
+# Why: a client that was accepted lost a daemon that had no descriptor left for the other end of its calls;
+# the error was "Transport closed". How: each silent connection takes one more descriptor.
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
 def test_a_tool_near_the_limit_of_files_is_served_or_refused(tmp_path):
     config, place = config_in(tmp_path, "clients { hello_timeout_ms: 60000 }")
@@ -110,7 +110,7 @@ def test_a_tool_near_the_limit_of_files_is_served_or_refused(tmp_path):
         job_is_fine(path)
 
 
-# Why: what it says that it needs is a sum of what each of these has (daemon/main.cc).
+# Why: the requirement that it reports is the sum of its parts (daemon/main.cc).
 @pytest.mark.skipif(sys.platform != "linux" or POSIX, reason="what a client costs differs")
 def test_a_daemon_with_as_few_files_as_it_takes_serves_a_client_and_a_tool(tmp_path):
     config, place = config_in(tmp_path)
@@ -156,10 +156,10 @@ def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
 
 
 class SmallDisk:
-    """A daemon with a file system of 256 KiB of its own, and another one at /dev/shm, where nothing fits.
+    """A daemon with a file system of 256 KiB of its own, and another one at /dev/shm, which is full.
 
-    A build of macOS's ways keeps the machine's /dev/shm: shared memory by name is a file there, as it is not
-    on macOS.
+    A build with macOS's interfaces keeps the machine's /dev/shm: shared memory by name is a file there, as it
+    is not on macOS.
     """
 
     def __init__(self, folder, before_start=""):
@@ -189,7 +189,7 @@ class SmallDisk:
                 assert error.errno == errno.ENOSPC
 
     def logs_until(self, condition, what):
-        """Each SIGHUP is a line of the log."""
+        """Each SIGHUP writes a log line."""
         def again():
             self.daemon.signal(signal.SIGHUP)
             return condition()
@@ -197,7 +197,7 @@ class SmallDisk:
         wait_until(again, what)
 
 
-# Why: a full disk must neither end a daemon nor make it say so with every line.
+# Why: a full disk must neither end a daemon nor make it complain about every line.
 @linux_root
 def test_a_full_disk_only_costs_log_lines_and_is_reported_once(tmp_path):
     disk = SmallDisk(tmp_path)
@@ -235,7 +235,7 @@ def test_a_disk_that_is_full_at_the_start_leaves_nothing_half_made(tmp_path):
         disk.daemon.end()
 
 
-# Why: what a start refuses must be found by who checks the configuration, the service's installer among them.
+# Why: --check-config, which the service's installer runs, must find everything that a start refuses.
 def test_check_config_checks_the_state_directory(tmp_path):
     config, place = config_in(tmp_path)
     state = place / "state"

@@ -31,7 +31,7 @@ def cluster_ctl(c, node, *words, **rest):
 
 @pytest.fixture
 def own_keys(cluster):
-    """A cluster whose nodes have a key file each."""
+    """A cluster in which each node has its own key file."""
     def make(count, **settings):
         c = cluster(count, start=False, **settings)
         c.own_keys()
@@ -68,7 +68,7 @@ def test_create_show_join(tmp_path):
     assert shown.stdout == "" and code not in shown.stderr
 
 
-# Why: people type the code behind the verb, where `ps` shows it to other users.
+# Why: people type the code after the verb, where `ps` shows it to other users.
 def test_a_code_on_the_command_line_is_refused(tmp_path):
     key = tmp_path / "key"
     for verb in (("create",), ("join",), ("key", "show"), ("key", "rotate", "--take")):
@@ -123,7 +123,7 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
 
 
 def test_a_typed_code_is_not_echoed_and_the_terminal_is_restored(tmp_path):
-    """How: Ctrl-C at the prompt; a program that merely ends would leave the echo off."""
+    """How: Ctrl-C at the prompt; a program that just exits would leave the echo off."""
     code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout
     for typed in (code.encode(), b"\x03"):
         near, far = pty.openpty()
@@ -170,7 +170,7 @@ def test_status_shows_whether_a_rail_is_encrypted(cluster, asked, found):
 
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
 def test_an_eavesdropper_cannot_read_encrypted_payload(cluster, security):
-    """A rank's input to the sum, and its result, are many equal numbers in a row."""
+    """A rank's input and its result consist of many equal numbers in a row."""
     c = cluster(2, start=False, peer_settings=f"security: {security}")
     listener = Listener(c.ports[0])
     c.dials = lambda node, dialed: listener.own_port
@@ -183,7 +183,7 @@ def test_an_eavesdropper_cannot_read_encrypted_payload(cluster, security):
 
 
 def test_key_is_changed_while_a_job_runs(own_keys):
-    """Afterwards the old key is refused, and a node that comes back gets in with the new one."""
+    """Afterwards the old key is refused, and a node that returns is accepted with the new one."""
     c = own_keys(3, peer_settings="security: TLS")
     with at_work(c, range(c.count), 100_000):
         old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout

@@ -1,4 +1,4 @@
-"""Operations without a deadline wait as long as an awaited rank may still come, say which it is,
+"""Operations without a deadline wait as long as an awaited rank may still call, report which rank it is,
 and end when none will."""
 
 import signal
@@ -47,7 +47,7 @@ def test_a_wait_for_a_stopped_rank_ends_and_names_it(stalls):
         other.signal(signal.SIGCONT)
 
 
-# Why: neither sees a call that differs from its own, and both live.
+# Why: neither sees a call that differs from its own, and both are alive.
 def test_ranks_in_a_circle_of_waits_end(stalls):
     ranks = ranks_of(stalls, ["mx.eval(mx.distributed.send(mx.ones(300000), 1, group=w))\n", SUM],
                      MLXCOMM_SEND_BYTES="0")

@@ -6,16 +6,16 @@ import re
 
 BYTES_MAX = 8 << 20
 LIST_MAX = 8192
-# A word of a control file or a script, so that a name says nothing else there.
+# A word of a control file or a script, so that a name cannot inject anything else.
 WORD = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 DAY_US = 24 * 3600 * 1_000_000
-# What the fake does in a trial without being told to, as tests/operations/test_rdma_shown.py has it,
-# and which call of verbs it can be told to fail, hang or crash in for another outcome.
+# What the fake does in a trial by default, as tests/operations/test_rdma_shown.py has it, and which call of
+# verbs it can be told to fail, hang or crash in for another outcome.
 CALL_OF = {"channel": "ibv_create_comp_channel", "depth": "ibv_query_qp", "describe": "ibv_query_device",
            "message": "ibv_post_send", "message-frame": "ibv_post_send"}
 WORD_OF = {"refused": "fail", "hung": "hang", "crashed": "crash"}
 
-# A set: one of these words. "?": it may be missing; "*": any name.
+# A set means one of these words. "?" means that it may be missing; "*": any name.
 SHAPE = {
     "format": {"mlxcomm-firstlight"}, "version": int, "about": [str], "names_replaced": bool,
     "system": {"*": str}, "took_ms": int, "summary": {"confirmed": int, "refuted": int, "not_tried": int},
@@ -39,7 +39,7 @@ SHAPE = {
 
 
 class BadFile(Exception):
-    """What is wrong with the file, for people."""
+    """Returns what is wrong with the file, for people."""
 
 
 def need(holds, what):
@@ -67,7 +67,7 @@ def fits(value, shape, where):
     kind = shape if isinstance(shape, type) else str if isinstance(shape, set) else type(shape)
     need(type(value) is kind or (kind is float and type(value) is int), f"{where}: expected {kind.__name__}")
     if isinstance(shape, set):
-        need(value in shape, f"{where}: {value[:99]!r} is none of {sorted(shape)}")
+        need(value in shape, f"{where}: {value[:99]!r} is not one of {sorted(shape)}")
     elif isinstance(shape, list):
         for number, one in enumerate(value):
             fits(one, shape[0], f"{where}/{number}")
@@ -81,16 +81,16 @@ def fits(value, shape, where):
 
 
 def check(document):
-    """What a shape does not say."""
+    """Checks what a shape cannot express."""
     need(document["version"] == 1, "version: expected 1, the only one so far")
     for name, value in document.items():
         need(not isinstance(value, list) or len(value) <= LIST_MAX, f"{name}: more than {LIST_MAX} entries")
     ids = [one["id"] for one in document["assumptions"]]
     need(len(ids) == len(set(ids)), "assumptions: two of one id")
     for device in document["rdma"]["devices"]:
-        need(WORD.fullmatch(device["name"]), f"rdma/devices: {device['name']!r} is no name of a device")
+        need(WORD.fullmatch(device["name"]), f"rdma/devices: {device['name']!r} is not the name of a device")
         for gid in device["gids"]:
-            need(WORD.fullmatch(gid), f"rdma/devices: {gid!r} is no GID")
+            need(WORD.fullmatch(gid), f"rdma/devices: {gid!r} is not a GID")
     rails = [rail["rail"] for rail in document["rails"]]
     need(len(rails) <= 16 and len(rails) == len(set(rails)), "rails: at most 16, each once")
     last = 0
@@ -109,7 +109,7 @@ def check(document):
 
 
 def happened(events):
-    """By rail ("": the link): the kinds in their order, of which the same twice in a row counts once."""
+    """By rail ("" means the link): the kinds in order; a repeated kind counts once."""
     order = {}
     for event in events:
         kinds = order.setdefault(event["rail"], [])
@@ -130,14 +130,14 @@ def pulls(document):
 
 
 def daemon_events(document):
-    """Those from the first pull on, of a file that has one that was plugged in."""
+    """The events from the first pull on, if the file has a cable that was plugged in again."""
     begin = pulls(document)[0][1]
     return [event for event in document["events"] if event["source"] == "daemon" and event["at_us"] >= begin]
 
 
 def script(document):
     """Returns a script for `mlxcomm_simulator --script`: the same rails on cables of two hosts, pulled for
-    the same time. The grace period follows from whether the neighbour was lost."""
+    the same time. The grace period is derived from whether the neighbour was lost."""
     done = pulls(document)
     waits = [e["at_us"] for e in daemon_events(document) if e["kind"] == "link_waits"]
     lost = [e["at_us"] for e in daemon_events(document) if e["kind"] == "node_lost"]
@@ -155,7 +155,8 @@ def script(document):
 
 
 def control(document):
-    """For tests/fake_verbs: devices as they were, and as far as the fake can, what they refused."""
+    """For tests/fake_verbs: the recorded devices and, as far as the fake can imitate it, what they
+    refused."""
     lines = []
     for device in document["rdma"]["devices"]:
         lines.append(f"device {device['name']} {','.join(device['gids'])}")
@@ -174,7 +175,7 @@ def control(document):
 
 
 def limits(document):
-    """Which of the two kinds the recording daemon took devices for, and whether it waits for completions:
+    """The kind that the recording daemon assumed for the devices, and whether it waits for completions:
     the end of rdma { limits: ... }."""
     values = {limit["name"]: limit["value"] for limit in document["rdma"]["limits"]}
     kind = "LINUX" if values.get("equal_frame_bytes") == "0" else "APPLE"

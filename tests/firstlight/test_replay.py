@@ -1,4 +1,4 @@
-"""Files of first light, read and replayed: those of Macs that nobody here has, and those that are none."""
+"""Files of first light, read and replayed: files of Macs that we do not have, and invalid ones."""
 
 import copy
 import json
@@ -35,7 +35,8 @@ def empty(tmp_path_factory):
 
 @pytest.fixture
 def pulled(empty):
-    """As of two Macs with a cable that carries both kinds of rails and was away for two seconds."""
+    """Like one of two Macs with a cable that carries both kinds of rails and was unplugged for two
+    seconds."""
     document = copy.deepcopy(empty)
     document["rails"] = [{"rail": "en5 - en5", "transport": "tcp", "interface": "en5"},
                          {"rail": "rdma en5 - en5", "transport": "rdma", "interface": "en5"}]
@@ -60,7 +61,7 @@ def test_a_pulled_cable_replays_to_the_same_events(pulled, tmp_path):
 
 
 def test_a_neighbour_that_was_lost_meanwhile_is_lost_again(pulled, tmp_path):
-    """How: the cable is away for longer than the daemon waits, which follows from the file."""
+    """How: the cable is unplugged for longer than the daemon waits, which is derived from the file."""
     pulled["events"][5:] = [event(6003, "daemon", "node_lost"), event(9000, "person", "plug", "en5"),
                             event(9300, "daemon", "node_up"), event(9300, "daemon", "rail_up", "en5 - en5"),
                             event(9400, "daemon", "rail_up", "rdma en5 - en5")]
@@ -69,7 +70,7 @@ def test_a_neighbour_that_was_lost_meanwhile_is_lost_again(pulled, tmp_path):
 
 
 def test_another_course_of_events_is_reported(pulled, tmp_path):
-    """Why: a replay that is always the same looks at nothing."""
+    """Why: a replay that never differs checks nothing."""
     del pulled["events"][-1]
     done = replay(written(pulled, tmp_path))
     assert done.returncode == 1 and "DIFFERS  events of rdma en5 - en5" in done.stdout, done.stdout
@@ -81,7 +82,7 @@ def test_a_file_without_cables_and_devices_is_reported(empty, tmp_path):
 
 
 def broken(document):
-    """What may be wrong with a file, and a word of what is said of it."""
+    """Possible faults of a file, and a word of the error for each."""
     def but(**changes):
         return {**copy.deepcopy(document), **changes}
 
@@ -105,7 +106,7 @@ def broken(document):
 
 
 def test_an_invalid_file_is_refused_with_the_reason(empty, tmp_path):
-    """Why: whoever replays a file was sent it by a stranger."""
+    """Why: the file may come from a stranger."""
     path = tmp_path / "file.json"
     for what, data in broken(empty):
         path.write_bytes(data)
@@ -148,7 +149,7 @@ def test_a_script_has_the_cables_and_their_times(pulled):
 
 
 def test_platform_trials_hold_here(tmp_path):
-    """Why: what is tried on a Mac must be right on the system where it was written."""
+    """Why: the trials for a Mac must also be correct on the system where they were written."""
     path = tmp_path / "file.json"
     done = completed([*FIRSTLIGHT, "--yes", "--steps", "platform,loopback", "--large", "64K", "-o", path],
                      env={**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})

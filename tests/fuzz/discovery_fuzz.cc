@@ -1,15 +1,16 @@
-// Hellos of discovery: datagrams that anybody on a cable or switch can send.
+// Hellos of discovery: datagrams that any machine on a cable or switch can send.
 //
 // Hostile: every datagram, from strangers, from recordings, and from nodes with the key and a bug.
 // Read by: discovery::Discovery::OnDatagram (daemon/discovery/discovery.h), with HelloSeal
 // (daemon/discovery/sealed_hello.h). Most hellos here are sealed with the right key, so that the seal
 // does not stop the fuzzer; others are sealed with a wrong one, for another cluster, changed after
-// they were sealed, or no hellos at all.
+// they were sealed, or not hellos at all.
 //
 // Must hold:
 //   - a datagram that is not sealed by this cluster's key changes nothing but one counter;
-//   - a node becomes known, or known with a new incarnation, only by a hello that repeats a nonce
-//     which this node has sent on that interface; the same hello a second time changes nothing;
+//   - a node becomes known, or known with a new incarnation, only through a hello that repeats a
+//     nonce that this node has sent on that interface; the same hello changes nothing the second
+//     time;
 //   - known nodes are within bounds: names are plain text, addresses link-local and with a port,
 //     none is this node itself, and there are at most kNeighboursMax;
 //   - each address is dialed once, by the node with the smaller id, and given up only if it was
@@ -49,7 +50,7 @@ DerivedKey KeyOf(std::uint8_t number) {
   return key;
 }
 
-// For keys 1 to 3, this cluster and another: making one takes longer than everything else.
+// For keys 1 to 3, this cluster and another: making a seal takes longer than everything else.
 const HelloSeal& SealOf(std::uint8_t key, bool other_cluster) {
   static const std::vector<HelloSeal> seals = [] {
     std::vector<HelloSeal> made;
@@ -115,7 +116,7 @@ class Node final : DiscoveryPort {
         is_up_[interface] = false;
         return discovery_.OnInterfaceDown(kInterfaces[interface]);
       }
-      case 4: {  // While the key is being changed there are two, then only the new one.
+      case 4: {  // There are two during a key rotation, then only the new one.
         const std::uint8_t which = input.TakeUpTo(2);
         keys_ = which == 0   ? std::vector<std::uint8_t>{1}
                 : which == 1 ? std::vector<std::uint8_t>{2, 1}
@@ -185,7 +186,7 @@ class Node final : DiscoveryPort {
     const std::uint64_t until = now_ + ns;
     for (int turns = 0; discovery_.deadline_ns() <= until; ++turns) {
       MLXCOMM_MUST(discovery_.deadline_ns() > now_ || turns == 0, "time goes on");
-      // A busy node comes late: not at each deadline.
+      // A busy node calls late, not at each deadline.
       now_ = turns < 40 ? std::max(now_, discovery_.deadline_ns()) : until;
       sent_now_ = 0;
       discovery_.OnTime(now_);
@@ -225,7 +226,7 @@ class Node final : DiscoveryPort {
     sent_now_ = 0;
     discovery_.OnDatagram(kInterfaces[given.interface], given.from, given.bytes, now_);
   }
-  // Its only effect is one more in a counter.
+  // Its only effect is to increment a counter.
   void GiveForeign(std::size_t interface, const std::vector<std::uint8_t>& datagram) {
     const auto known = Known();
     const Discovery::Counters before = discovery_.counters();
@@ -313,7 +314,7 @@ class Node final : DiscoveryPort {
       const auto old = before.find(key);
       const bool same_life = old != before.end() && std::get<6>(old->second) == std::get<6>(facts);
       if (same_life && old->second == facts) continue;
-      // Which cable is used depends on other hellos; the rest only on its own.
+      // Which cable is used depends on other hellos; everything else only on this one.
       if (key != place) {
         MLXCOMM_MUST(same_life && std::get<7>(old->second) == std::get<7>(facts),
                      "a hello tells of its sender alone");
@@ -339,7 +340,7 @@ class Node final : DiscoveryPort {
     }
     return false;
   }
-  // An old recording. The nodes in it were heard then; it must not count as hearing them now.
+  // An old recording. It lists nodes that were heard then, which must not count as heard now.
   void Replay(std::uint8_t which) {
     if (given_.empty()) return;
     const Given& given = given_[which % given_.size()];

@@ -1,13 +1,12 @@
 // Frames: the bytes on a rail, from a node that has proved the key.
 //
-// Hostile: every byte, how many come at a time, where the stream loses some (an RDMA rail may), and
-// when it ends. A node that holds the key may have a bug, or be taken over.
-// Read by: wire::IsWellFormed (proto/wire/frame.h) and rail::FrameReader with PostedReceives
+// Hostile: every byte, how many arrive at a time, where the stream loses some (an RDMA rail may),
+// and when it ends. A node that holds the key may have a bug, or be taken over. Read by:
+// wire::IsWellFormed (proto/wire/frame.h) and rail::FrameReader with PostedReceives
 // (daemon/rail/frame_reader.h), from a stream in memory.
 //
 // Must hold, compared with a reader of this target's own that knows only wire/frame.h and rail.h:
-//   - a header is well-formed exactly when it keeps the bounds of its type, which are written here
-//     again;
+//   - a header is well-formed exactly if it respects the bounds of its type, repeated here;
 //   - every whole frame becomes one event, in order, header and payload as they were sent, until
 //     the first one that is not allowed: that ends the rail, with the side at fault;
 //   - data is placed where its receive was posted, and no byte beside it changes; a copy, and data
@@ -16,7 +15,7 @@
 //   - no event comes while there is no place for one.
 //
 // Script: a byte for each posted receive, then steps: frames, described in few bytes or given in
-// full, bytes that are no frames, and what the loop does meanwhile.
+// full, bytes that are not frames, and actions of the loop in between.
 #include <sanitizer/asan_interface.h>
 #include <sys/uio.h>
 
@@ -36,7 +35,7 @@
 namespace {
 
 // A reader has three megabytes of its own. Mapping them again for each run would take ten times as
-// long as the run itself, so large blocks are kept. They are poisoned meanwhile, and have the
+// long as the run itself, so large blocks are kept. They are poisoned until then, and have the
 // sanitizer's red zones, so nothing is overlooked.
 class LargeBlocks {
  public:
@@ -173,7 +172,7 @@ class Stream final : public ByteStream {
     return static_cast<ssize_t>(got);
   }
   ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
-  // So frames have no sums, which would refuse all that is not as a rail has sent it.
+  // So frames have no sums, which would reject everything that a rail did not send.
   bool is_encrypted() const override { return true; }
   bool TakeGap() override { return gap_at_.erase(taken_) > 0; }
 
@@ -214,7 +213,7 @@ struct Receive {
   std::uint64_t bytes = 0;
   std::size_t at = 0;  // In the memory.
   bool combines = false;
-  bool open = false;  // A part of it has not come.
+  bool open = false;  // A part of it has not arrived.
   std::uint64_t budget = 0;
   std::uint64_t placed = 0;
 };
@@ -226,7 +225,7 @@ OperationKey KeyOfReceive(std::size_t number) {
   return KeyOf(header);
 }
 
-// The operand beside it has one value throughout.
+// The operand next to it has one value throughout.
 constexpr std::uint8_t kOperand = 0x3C;
 MLXCOMM_NOT_TRACED void Combine(const PostedReceive& receive, std::uint64_t offset,
                                 const std::byte* staged, std::uint32_t bytes) {
@@ -311,7 +310,7 @@ class ReadRail final : FrameReaderPort {
     bool duplicate = false;
     bool placed = false;
   };
-  // Echoes cause no event, and lost frames do not come.
+  // Echoes cause no event, and lost frames do not arrive.
   void JudgeSilent() {
     const auto is_silent = [](const Sent& sent) {
       return sent.lost || sent.header.type == FrameType::kEcho;
@@ -342,7 +341,7 @@ class ReadRail final : FrameReaderPort {
     }
   }
 
-  // This frame's effect on the receives. Not empty: why it ends the rail.
+  // This frame's effect on the receives. If not empty, why it ends the rail.
   std::string Judge(Sent& sent) {
     const FrameHeader& header = sent.header;
     if (!MayBe(header)) return "a header that breaks a bound";
@@ -365,7 +364,7 @@ class ReadRail final : FrameReaderPort {
       }
       if (header.payload_bytes > receive->budget) return "more data than its receive";
     }
-    // A lost one is given back: it may come again.
+    // A lost one is given back: it may arrive again.
     if (!sent.lost) claimed_.insert(header.sequence);
     if (!is_open) return {};
     Place(header, *receive, sent.lost);
@@ -394,7 +393,7 @@ class ReadRail final : FrameReaderPort {
     const std::uint8_t what = input_.TakeByte();
     switch (what & 7) {
       case 0: return Send(input_.Take<FrameHeader>(), ~0u);
-      case 1: {  // Bytes that are no frame; reading them ends the rail.
+      case 1: {  // Bytes that are not a frame; reading them ends the rail.
         if (broken_) return;
         broken_ = true;
         const std::span<const std::uint8_t> bytes = input_.TakeBytes(sizeof(FrameHeader));
@@ -426,7 +425,7 @@ class ReadRail final : FrameReaderPort {
         withdrawn_.insert(KeyOfReceive(number));
         return;
       }
-      case 6:  // The rail has commands to take, for this many turns.
+      case 6:  // The rail has commands to execute, for this many turns.
         commands_ = what >> 3;
         return;
       default: Describe(what >> 3);
@@ -456,7 +455,8 @@ class ReadRail final : FrameReaderPort {
     Send(header, cut ? input_.Take<std::uint16_t>() * 8u : ~0u);
   }
 
-  // `most`: only this many bytes of it come, the rest is lost. Signs of life say nothing of what came before.
+  // `most`: only this many of its bytes arrive, the rest is lost. Signs of life reveal nothing
+  // about earlier frames.
   void Send(FrameHeader header, std::uint32_t most) {
     if (broken_) return;
     if (wire::IsSignOfLife(header.type)) header.number = header.digest = 0;
@@ -474,7 +474,7 @@ class ReadRail final : FrameReaderPort {
     if (bytes >= sizeof header) sent_.push_back({header, stream_.written(), lost, false, false});
   }
 
-  // False: nothing has moved.
+  // False if nothing has moved.
   bool ReadSome(std::size_t bytes) {
     stream_.Allow(bytes);
     TakeCommands();
@@ -518,7 +518,7 @@ class ReadRail final : FrameReaderPort {
     MLXCOMM_MUST(sent_.empty(), "every whole frame comes");
   }
   MLXCOMM_NOT_TRACED void CheckMemory() {
-    // By pointers: what a container does for each byte would be traced, and take a second in all.
+    // By pointers: tracing a container's work for each byte would take a second in total.
     const std::uint8_t* const unknown = unknown_.data();
     const std::byte* const memory = memory_.data();
     std::byte* const expected = expected_.data();
@@ -541,7 +541,7 @@ class ReadRail final : FrameReaderPort {
   std::array<Receive, kReceives> receives_;
   std::vector<std::byte> memory_;
   std::vector<std::byte> expected_;
-  std::vector<std::uint8_t> unknown_;  // 1 for each byte that nobody knows. Empty: all are known.
+  std::vector<std::uint8_t> unknown_;  // 1 for each unknown byte; empty if all are known.
   std::vector<std::byte> operand_;
   std::deque<Sent> sent_;
   std::deque<RailEvent> held_;
@@ -550,7 +550,7 @@ class ReadRail final : FrameReaderPort {
   std::uint64_t next_sequence_ = 0;
   std::size_t places_ = 64;
   int commands_ = 0;     // That wait.
-  bool broken_ = false;  // Nothing behind it is read any more.
+  bool broken_ = false;  // Nothing after it is read.
   FrameReader reader_{socket_, stream_, *this};
 };
 

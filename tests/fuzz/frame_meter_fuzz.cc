@@ -1,12 +1,12 @@
 // Hostile: a local process, on its control connection. Reads it: guard::FrameMeter, between the process and
 // gRPC. It must hold that
 //   - the verdict does not depend on how the bytes are cut;
-//   - of what passes at one time, recounted here, no kind of frame is more than its limit, and no header
+//   - no kind of frame that passes at one time, recounted here, exceeds its limit, and no header
 //     block is longer than its own;
 //   - answers, whatever they are, do no harm: gRPC writes them, but their lengths come through this code.
 //
-// A script: the size of pieces - 1, a byte whose first bit says whether the right preface comes before the
-// rest, and the rest, which is what is sent.
+// A script: the size of pieces - 1, a byte whose first bit selects whether the valid preface comes
+// first, and the bytes to send.
 #include "daemon/intake/guard/frame_meter.h"
 
 #include <map>
@@ -41,7 +41,7 @@ Verdict Take(const std::string& sent, std::size_t piece, UserMeter& user) {
   return verdict;
 }
 
-// Of what has passed, in one go and by hand.
+// The frames that have passed, uncut and counted by hand.
 void Recount(const std::string& passed) {
   std::map<int, std::size_t> frames;
   std::size_t block = 0;

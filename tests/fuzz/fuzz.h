@@ -2,8 +2,8 @@
 // not hold.
 //
 // An input is a script: numbers are read from its front in little-endian order, so that
-// struct.pack writes one, and a change at its end leaves everything before it unchanged. Beyond the end
-// zeros are read.
+// struct.pack writes one, and a change at its end leaves everything before it unchanged. Beyond the
+// end, reads return zeros.
 //
 // Owner: a target. Thread: its one. Memory: Input is a view of libFuzzer's memory.
 #pragma once

@@ -2,13 +2,13 @@
 //
 // Hostile: anyone who can reach the port, until it has proved the key; then a node with a bug.
 // Read by: ProveAsDialer, CheckDialer, ReceiveVerdict, Secure and ReceiveIntroduction
-// (daemon/fabric/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
+// (daemon/fabric/handshake.h), with authentication.h and, if TLS is requested, tcp/tls_stream.h.
 // The real coroutines run on one end of a loopback connection. This target is the other end: it
 // holds the key, so its messages are right except for the script's changes, before or after they
 // are proved, and no HMAC stops the fuzzer.
 //
 // Must hold, for either role:
-//   - the other side is believed exactly when its greeting is of this version and cluster, both have
+//   - the other side is trusted exactly if its greeting has this version and cluster, both have
 //     a key in common, and its proof uses that key over both greetings, computed here from its
 //     definition in wire/hello.h; then its node and interface are those it has proved;
 //   - a dialer that is not believed has got nothing but a greeting, and that only if its own was
@@ -17,7 +17,7 @@
 //   - an introduction is accepted exactly when it is proved and has a session;
 //   - in every case, each step has ended once the connection has.
 //
-// Script: a byte for the role and what both want, a byte for the keys; then for each message how it
+// Script: a byte for the role and both requests, a byte for the keys; then for each message how it
 // is sent, and its changes.
 #include <sys/socket.h>
 
@@ -127,7 +127,7 @@ class Handshake {
     options_.greeting_timeout_ns = 3'600'000'000'000;
     options_.security.elsewhere = (how & 2) != 0 ? link::Security::kTls : link::Security::kPlain;
     wants_tls_ = (how & 4) != 0;
-    says_tls_ = (how & 8) != 0;  // It claims TLS towards peers that have it.
+    says_tls_ = (how & 8) != 0;  // It requests TLS from peers that support it.
     const std::uint8_t keys = input.TakeByte();
     options_.keys = ClusterKeys{KeyOf(1), std::nullopt, ""};
     if ((keys & 1) != 0) options_.keys->previous = KeyOf(2);
@@ -159,7 +159,8 @@ class Handshake {
     while (Connection::io().poll() > 0) {
     }
   }
-  // A busy kernel delivers written data over loopback later. True: something came within this time.
+  // A busy kernel delivers written data late, even over loopback. True if something arrived within
+  // this time.
   static constexpr std::chrono::seconds kCarried{20};
   template <typename Condition>
   static bool Await(const Condition& condition) {
@@ -186,7 +187,7 @@ class Handshake {
       return result != nullptr;
     });
   }
-  // It has come to the daemon, or the daemon no longer listens.
+  // It has reached the daemon, or the daemon no longer listens.
   void Put(const void* data, std::size_t bytes) {
     asio::error_code error;
     const std::size_t before = connection_.ours.available(error);
@@ -202,7 +203,7 @@ class Handshake {
     });
     MLXCOMM_MUST(arrived, "what is written arrives");
   }
-  // False: it did not come from the daemon. There is no way to wait for nothing to come.
+  // False if the daemon did not send it. There is no way to wait for the absence of data.
   bool Get(void* data, std::size_t bytes, bool comes = true) {
     const auto receive = [&] {
       return ::recv(connection_.theirs.native_handle(), data, bytes, MSG_DONTWAIT | MSG_PEEK);
@@ -226,7 +227,7 @@ class Handshake {
     if (cut) connection_.theirs.shutdown(Tcp::socket::shutdown_send, ignored);
   }
 
-  // Known to both sides by now; a forged one is what went over the wire.
+  // Known to both sides by now; a forged one counts as it was sent.
   struct Greeting {
     wire::Greeting value{};
     bool whole = true;
@@ -247,7 +248,7 @@ class Handshake {
     made.changes.bytes.clear();  // They are part of it.
     return made;
   }
-  // Written another way than the daemon does it: one of its versions is among theirs.
+  // Written differently from the daemon: one of its versions is among theirs.
   static bool Speaks(const wire::Greeting& greeting, const wire::VersionRange& own) {
     for (int one = greeting.version - greeting.older; one <= greeting.version; ++one) {
       if (one == 0) return false;
@@ -287,7 +288,7 @@ class Handshake {
     return std::nullopt;
   }
 
-  // `key`: the one that the daemon will check with. False: it cannot be believed.
+  // `key` is the one with which the daemon will check. False if it cannot be trusted.
   bool PutProof(bool of_dialer, const wire::Greeting& dialer, const wire::Greeting& acceptor,
                 const std::optional<ClusterKey>& key) {
     wire::Proof& proof = their_proof_;
@@ -295,7 +296,7 @@ class Handshake {
     std::memcpy(proof.interface_name, "en7", 3);
     const Changes changes = TakeChanges(input_);
     if (changes.way == Way::kChanged) Change(proof, changes, offsetof(wire::Proof, mac));
-    // It proves what it holds, which may be another key than the agreed one.
+    // It proves its own key, which may differ from the agreed one.
     const ClusterKey with = key.has_value() ? *key : KeyOf(held_[0]);
     proof.mac = MacOf(with, of_dialer, dialer, acceptor, &proof, offsetof(wire::Proof, mac));
     const wire::Proof right = proof;
@@ -414,7 +415,7 @@ class Handshake {
     if (speaks) {
       Spawn(Secure(connection_.theirs, other), theirs);
       MLXCOMM_MUST(Ends(ours) && Ends(theirs), "who both speak TLS come to an end");
-    } else if (tls) {  // Any bytes in its place: it holds the key, and has a bug.
+    } else if (tls) {  // Arbitrary bytes instead: it holds the key, and has a bug.
       const std::string bytes = input_.TakeRest();
       Put(bytes.data(), bytes.size());
     }

@@ -6,8 +6,8 @@
 // session.cc), on a real socket in a folder of its own, driven without threads.
 //
 // Must hold:
-//   - a whole hello is answered with exactly one DaemonHello, a part of one is not answered while
-//     the connection lasts;
+//   - a complete hello is answered with exactly one DaemonHello, a partial one is not answered
+//     while the connection lasts;
 //   - a process is accepted if it has the right magic, version, an existing role and no reserved
 //     bits, which is written here again; all others are refused with a message that says why, and
 //     get no descriptor;
@@ -52,10 +52,10 @@ constexpr std::uint64_t kArenaMax = 1 << 20;
 constexpr std::uint64_t kRendezvousNs = 4711;
 
 enum Option : std::uint8_t {
-  kLeaves = 1,         // It sends no more, and the daemon sees that.
+  kLeaves = 1,         // It sends nothing more, and the daemon sees that.
   kSendsFile = 2,      // A descriptor comes with the first piece.
   kUsesQueue = 4,      // The position is written, and the entry behind the hello.
-  kAnotherComes = 8,   // After it, and is served.
+  kAnotherComes = 8,   // After it, and it is served.
   kClosesAtOnce = 16,  // Before it has read its answer.
 };
 
@@ -98,7 +98,7 @@ class GuardedListenSocket final : IntakeListener {
     }
     return socket;
   }
-  // Everything that can be done now is done.
+  // Everything that is possible now is done.
   void Run() {
     for (int idle = 0; idle < 2;) {
       io_.restart();
@@ -244,7 +244,7 @@ void SendPieces(GuardedListenSocket& listen_socket, int socket, const std::strin
   static const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::size_t bytes = std::min(piece, text.size() - at);
-    // Where it was refused already, the rest has no reader.
+    // If it was already refused, the rest has no reader.
     (void)queue::SendWithDescriptors(socket, text.data() + at, bytes, &null,
                                      at == 0 && file ? 1 : 0, 0);
     listen_socket.Run();
@@ -298,7 +298,7 @@ void CheckProcess(GuardedListenSocket& listen_socket, Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace mlxcomm::intake;  // NOLINT
   static GuardedListenSocket listen_socket;
-  static const bool warm = [] {  // What is opened once, at the first use, is open.
+  static const bool warm = [] {  // Files that are opened once, at the first use, are open now.
     mlxcomm::fuzz::Input nothing(nullptr, 0);
     CheckProcess(listen_socket, nothing);
     return true;

@@ -7,8 +7,8 @@
 // how much of the arena an operation touches.
 //
 // Must hold:
-//   - a ring gives an entry only where the written position is at most its slots ahead; it gives
-//     each slot's bytes, in order, and reports anything else as corrupt;
+//   - a ring returns an entry only if the written position is at most its number of slots ahead; it
+//     returns each slot's bytes, in order, and reports anything else as corrupt;
 //   - a completion's message is never longer than its field, and no more than that is copied;
 //   - an accepted submission lies in the arena, with all that is said to be available from there,
 //     and has only existing values; recomputed here in 128 bits, without overflow;
@@ -47,7 +47,7 @@ std::byte* Arena() {
   return arena;
 }
 
-// By the names of proto/types/operation.h, written here again.
+// The names are those of proto/types/operation.h, repeated here.
 bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
   const auto number = [](auto value) { return static_cast<unsigned>(value); };
   const bool is_message =
@@ -67,7 +67,7 @@ bool HasTable(OperationKind kind) {
   return kind == OperationKind::kAllGatherV || kind == OperationKind::kAllToAllV;
 }
 
-// Empty: fine. Else the first word of the message.
+// Empty: fine. Otherwise the first word of the message.
 std::string_view WrongArgument(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) {
   const std::uint64_t element = ElementBytes(entry.data_type);
   const auto is_outside = [&](std::uint64_t offset, std::uint64_t alignment) {
@@ -121,7 +121,7 @@ Wide SumOf(std::span<const std::uint64_t> counts) {
   return sum;
 }
 
-// The size of a group is the daemon's own knowledge.
+// Only the daemon knows the size of a group.
 void CheckShape(const queue::SubmissionEntry& entry, Input& input) {
   const std::uint32_t size = 1u + input.TakeUpTo(15);
   const std::uint32_t rank = input.TakeByte() % size;
@@ -176,7 +176,7 @@ class Rings {
 
   void Step(Input& input) {
     switch (input.TakeUpTo(6)) {
-      case 0: {  // The client writes an entry into the right slot, and the position.
+      case 0: {  // The client writes an entry into the correct slot, and the position.
         queue::SubmissionEntry& slot = segment_.submissions[written_ % queue::kSubmissionSlots];
         slot = input.Take<queue::SubmissionEntry>();
         segment_.header.submissions.written.store(++written_);

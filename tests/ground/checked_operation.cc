@@ -98,7 +98,7 @@ std::uint64_t ExchangeMessages(Connection& connection, Group& group, std::uint64
   };
   std::vector<Buffer> buffers;
   std::vector<Received> received;
-  std::vector<Ticket> tickets;  // Ends before the buffers.
+  std::vector<Ticket> tickets;  // Destroyed before the buffers.
   for (std::uint32_t peer = 0; peer < group.size(); ++peer) {
     for (std::uint32_t tag = 0; peer != group.rank() && tag < tags; ++tag) {
       buffers.emplace_back(connection, words * 8);

@@ -1,6 +1,6 @@
 // An operation in flight on a real daemon, with buffers of its own. Its input and its expected
-// result follow from the operation (tests/ground/expected_result.h). Large payloads are
-// uint64 words, whose sums are cheap to check. 64 bytes behind the output must stay untouched.
+// result are derived from the operation (tests/ground/expected_result.h). Large payloads are uint64
+// words, whose sums are cheap to check. 64 bytes behind the output must stay untouched.
 //
 // Owner: a task of the rank. Thread: one. Memory: two buffers of the arena.
 #pragma once
@@ -32,7 +32,7 @@ inline std::uint64_t Mixed(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 29);
 }
 
-// Word i of a rank's payload. A byte of another operation, rank or place is noticed.
+// Word i of a rank's payload. A byte of a different operation, rank or place is noticed.
 inline std::uint64_t Word(std::uint64_t salt, std::uint64_t rank, std::uint64_t i) {
   return Mixed(salt, i) + rank * (i + 1);
 }
@@ -43,7 +43,7 @@ inline std::uint64_t SumOfWords(std::uint64_t salt, std::uint64_t ranks, std::ui
 
 class CheckedOperation {
  public:
-  static constexpr std::uint64_t kSmallBytesMax = 32 << 10;  // More of uint64 is a large payload.
+  static constexpr std::uint64_t kSmallBytesMax = 32 << 10;  // More is a large payload.
 
   CheckedOperation(Connection& connection, Group& group, oracle::Operation operation);
 
@@ -62,7 +62,7 @@ class CheckedOperation {
   std::uint64_t bytes_ = 0;
   std::optional<Buffer> in_;
   std::optional<Buffer> out_;
-  std::optional<Ticket> ticket_;  // Ends before its buffers.
+  std::optional<Ticket> ticket_;  // Destroyed before its buffers.
 };
 
 // Every rank to every other, with tags in the opposite order at the receiver. Returns the number of

@@ -1,4 +1,4 @@
-"""What a process says to a daemon at its socket, by hand: a hello, and then perhaps garbage in its queue."""
+"""What a process sends to a daemon at its socket, by hand: a hello, and then perhaps garbage in its queue."""
 
 import mmap
 import os
@@ -35,10 +35,10 @@ def spoil_queue(path, seed):
     bell.settimeout(30)
     try:
         bell.send(b"x")
-        while bell.recv(64):  # Until end-of-file: the daemon has closed the session.
+        while bell.recv(64):  # Until end-of-file, when the daemon has closed the session.
             pass
     except (BrokenPipeError, ConnectionResetError):
-        pass  # It looked before the ring.
+        pass  # It checked before the ring.
     bell.close()
     memory.close()
     os.close(arena)

@@ -15,7 +15,7 @@ from ground.namespaces import Namespaces
 PORT = 7470
 RANK = "ground_rank"
 CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
-# A cluster that dials again soon, and notices silence in half a second.
+# A cluster that redials soon, and notices silence within half a second.
 ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
 QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
 PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives up no node while a test runs.
@@ -63,7 +63,7 @@ class LabCluster:
     def _lay_cables(self):
         for place in self.wiring.places:
             self.namespaces.add_host(place)
-            # Every kernel has this one.
+            # Every kernel has this qdisc.
             self.namespaces.call(["sh", "-c", f"echo reno > {CONGESTION_CONTROL}"], host=place)
             if place.startswith("switch-"):
                 self.namespaces.ip(place, "link add name bridge0 type bridge", "link set bridge0 up")

@@ -3,8 +3,8 @@
     with given_back(daemon.child.pid):
         ...  # The attack, with all that it leaves behind.
 
-The exit waits until resources are as at the entry, because a daemon may still be ending sessions; otherwise
-it shows all figures.
+The exit waits until resources are as they were at the entry, because a daemon may still be ending sessions;
+otherwise it shows all figures.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ import sys
 from conftest import wait_until
 
 MIB = 1 << 20
-# A daemon keeps buffers, and gRPC threads, that it has once needed; attacks come in greater numbers.
+# A daemon keeps buffers and gRPC threads that it once needed; attacks are more numerous.
 MARGINS = {"memory": 24 * MIB, "descriptors": 0, "threads": 4, "mappings": 24}
 
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    memory: int  # Resident bytes that belong to it alone.
+    memory: int  # Resident bytes that belong only to it.
     descriptors: int
     threads: int
     mappings: int
@@ -61,7 +61,7 @@ def expect_given_back(pid, before, margins):
 def given_back(pid, **margins):
     """margins: what may stay of each kind, in place of MARGINS."""
     if sys.platform != "linux":
-        yield  # No other system tells this of another process.
+        yield  # No other system reports this for another process.
         return
     before = Resources.of(pid)
     yield

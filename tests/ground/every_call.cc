@@ -13,8 +13,8 @@
 namespace mlxcomm::ground {
 namespace {
 
-// Each kind, type and operator, one after the other; then all of them in flight at once. Where a
-// plan is forced, only two types.
+// Each kind, type and operator, one after the other; then all of them in flight at once. If a plan
+// is forced, only two types.
 void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan, std::uint64_t most) {
   group.SetPlan(plan);
   std::vector<oracle::Operation> operations;
@@ -66,8 +66,8 @@ void Messages(Connection& connection, Group& world) {
   ExchangeMessages(connection, world, 25'000, 3, 2);
 }
 
-// Nested splits, one rank that takes no part, groups at work at the same time from
-// several threads.
+// Nested splits, one rank that does not take part, groups at work at the same time from several
+// threads.
 void Groups(Connection& connection, Group& world) {
   auto row = world.Split(static_cast<int>(world.rank() % 2), 0, "rows");
   auto reversed = world.Split(0, -static_cast<int>(world.rank()), "reversed");
@@ -108,7 +108,7 @@ void Cycles(Connection& connection, Group& world) {
   }
 }
 
-// The last rank dies; the others go on without it.
+// The last rank dies; the others continue without it.
 void Shrink(Connection& connection, Group& world) {
   Buffer buffer(connection, 64);
   auto* const value = buffer.as<std::int32_t>();

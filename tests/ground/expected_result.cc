@@ -12,7 +12,7 @@ bool IsBefore(Value a, Value b) {
   return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
 }
 
-// On bool, sum and max mean or, product and min mean and.
+// On bool, sum and max mean or; product and min mean and.
 Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
   const bool logical = type == DataType::kBool;
   const auto bits_a = static_cast<std::int64_t>(a.real());

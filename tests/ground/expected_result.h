@@ -1,8 +1,8 @@
-// The expected result of every operation, computed in the plain way from all ranks' inputs: the one
-// oracle of unit tests, the simulator and the ranks of real daemons.
+// The expected result of every operation, computed directly from all ranks' inputs: the only oracle
+// of unit tests, the simulator and the ranks of real daemons.
 //
 // Values are small whole numbers, which every type holds exactly, so results are compared exactly;
-// only a mean may need rounding. A kernel's bits and a plan's steps are proved without values:
+// only a mean may need rounding. A kernel's bits and a plan's steps are verified without values:
 // unit/daemon/reduce/oracle.h, verify/expected_result.h.
 //
 // Memory: vectors of bytes.
@@ -45,16 +45,16 @@ struct Operation {
   ReduceOperator op = ReduceOperator::kNone;
   std::uint64_t count = 0;
   std::uint32_t size = 1;
-  std::uint32_t root = 0;  // kReceive: the rank that sends.
-  // By rank; the table that the rank passes.
+  std::uint32_t root = 0;  // kReceive: the sending rank.
+  // By rank: the table that the rank passes.
   std::vector<std::vector<std::uint64_t>> tables = {};
   std::uint64_t salt = 0;
 
   OperationShape ShapeFor(std::uint32_t rank) const;
 };
 
-// The tables of an operation that has them, in place of its count. Unequal lengths: nothing, the count, or
-// twice the count.
+// The tables of operations that have them, instead of a count. Unequal lengths: nothing, the count,
+// or twice the count.
 void AddTables(Operation& o);
 
 // Where element i of `rank`'s output comes from: (rank, element) of the inputs, or all

@@ -1,7 +1,7 @@
 """A process that floods its control connections: flood.py USER SOCKET KIND COUNT.
 
-It becomes that user itself, once it has loaded what others may not read. It waits for nothing but the daemon:
-it sends until it is cut, or has sent what it wanted to, and says for each connection which of the two.
+It switches to that user, after loading files that others may not read. It waits only for the daemon:
+it sends until it is cut off, or has sent everything, and reports for each connection which of the two.
 """
 
 import array
@@ -18,7 +18,7 @@ import sys
 import termios
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto/mlxcomm/v1"
-HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 2, 0, 0)  # A tool's: proto/queue/hello.h.
+HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 2, 0, 0)  # A tool's role; see proto/queue/hello.h.
 CLIENT_HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 1, 1 << 20, 0)
 DAEMON_HELLO_BYTES = 256
 (DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE,
@@ -36,7 +36,7 @@ def header(name, value):
 
 
 def call(method, token, stream, more=b"", request=b"", prefix=b""):
-    """The whole of a request; without fields unless they are given, and with a true prefix."""
+    """A whole request; without fields unless they are given, and with a valid prefix."""
     block = (b"\x83\x86" + header(b":path", method) + header(b":authority", b"x") +
              header(b"content-type", b"application/grpc") + header(b"te", b"trailers") +
              header(b"mlxcomm-session-bin", token) + more)
@@ -54,11 +54,11 @@ ANSWER_BYTES = 150  # A status has more.
 SERVICES = [(PROTO / f"{name}.proto").read_text(encoding="utf-8") for name in ("control", "diagnostics")]
 METHODS = [f"/mlxcomm.v1.{re.search('service ([A-Z][a-z]+)', text).group(1)}/{method}".encode()
            for text in SERVICES for method in [*re.findall(r"rpc (\w+)", text), "Nothing", ""]]
-CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/services/control_server.cc).
+CALLS_AT_ONCE = 16  # As many as gRPC accepts on a connection (daemon/services/control_server.cc).
 
 
 class Refused(Exception):
-    """Its text is the daemon's reason."""
+    """The text is the daemon's reason."""
 
 
 class Connection:
@@ -78,7 +78,7 @@ class Connection:
         self.send(beginning)
 
     def send(self, data, reads=True):
-        """False: the daemon has ended the connection."""
+        """False if the daemon has ended the connection."""
         while data:
             readable, writable, _ = select.select([self.socket] if reads else [], [self.socket], [])
             try:
@@ -108,7 +108,7 @@ class Connection:
 
 
 def repeated(piece):
-    """Frames of one kind, as many as make 64 KiB, again and again."""
+    """Frames of one kind, 64 KiB of them, repeatedly."""
     pieces = piece * max(1, 65536 // len(piece))
 
     def batches(connection):
@@ -137,12 +137,12 @@ def empty_continuations(connection):
 
 
 def calls(connection):
-    """Each on a stream of its own, at once."""
+    """Each on its own stream, at once."""
     for first in range(1, 40_000, 200):
         yield b"".join(call(STATUS, connection.token, stream) for stream in range(first, first + 200, 2))
 
 
-# Which are cut, each by a reason of its own.
+# These are cut off, each for its own reason.
 CUT = {
     "ping": repeated(frame(PING, b"\0" * 8)),
     "ping_ack": repeated(frame(PING, b"\0" * 8, 1)),
@@ -160,7 +160,7 @@ CUT = {
 }
 
 
-# Which are taken, or refused by gRPC: so many bytes of it.
+# These are accepted, or refused by gRPC, for that many bytes.
 TAKEN = {
     "window_update": repeated(frame(WINDOW_UPDATE, b"\0\0\0\0", 0, 1)),
     "data_of_no_stream": repeated(frame(DATA, b"\0" * 16000, 0, 1)),
@@ -195,19 +195,19 @@ def flood(path, kind, most=None):
 
 
 def never_read(path, count):
-    """Each asks again as soon as an answer has come, which it does not read, until none comes any more."""
+    """Each asks again as soon as an answer has arrived, without reading it, until no more arrive."""
     connections = [Connection(path) for _ in range(count)]
     streams = dict.fromkeys(connections, 1)
     unread = dict.fromkeys(connections, -ANSWER_BYTES)
     poll = select.poll()
     by_number = {connection.socket.fileno(): connection for connection in connections}
     for connection in connections:
-        # Windows that never close, so that only the socket holds answers up.
+        # Windows that never close, so that only the socket holds back answers.
         connection.send(frame(SETTINGS, struct.pack(">HI", 4, 0x7FFFFFFF)) +
                         frame(WINDOW_UPDATE, struct.pack(">I", 0x7FFF0000)), reads=False)
         poll.register(connection.socket, 0)
     while by_number:
-        for number, _ in poll.poll(2):  # An end, which alone is told of.
+        for number, _ in poll.poll(2):  # The end is the only one that is reported.
             poll.unregister(number)
             del by_number[number]
         for number, connection in by_number.items():
@@ -226,7 +226,7 @@ def never_read(path, count):
 
 
 def closed_windows(path):
-    """Has an answer that gRPC may not send, and asks for others, until one is refused."""
+    """Has an answer that gRPC may not send, and requests others until one is refused."""
     connection = Connection(path)
     connection.send(frame(SETTINGS, struct.pack(">HI", 4, 0)), reads=False)
     got = b""
@@ -241,7 +241,7 @@ def closed_windows(path):
 
 
 def not_utf8(path, count):
-    """Asks for the record of a job whose name is no text, as often as that, and reads each refusal."""
+    """Requests the record of a job with an invalid name that many times, and reads each refusal."""
     connection = Connection(path)
     got = b""
     for stream in range(1, min(2 * count, 1 << 31), 2):
@@ -256,7 +256,7 @@ def not_utf8(path, count):
 
 
 def malformed(path, count):
-    """Calls each method, and some that there are not, that often, with garbage, wrong lengths, flags
+    """Calls each method, and some that do not exist, that many times, with garbage, wrong lengths, flags
     and tokens. Waits until each is answered, or its stream or its connection has ended."""
     dice = random.Random(7)
     connection = Connection(path)  # The next one may be a client's.
@@ -279,7 +279,7 @@ def malformed(path, count):
 
 
 def frames(answers):
-    """(kind, flags, stream, where it ends) of each frame that has come whole."""
+    """(kind, flags, stream, end position) of each complete frame."""
     at = 0
     while at + 9 <= len(answers):
         begin, at = at, at + 9 + int.from_bytes(answers[at:at + 3], "big")
@@ -289,24 +289,24 @@ def frames(answers):
 
 
 def after_frames(answers):
-    """What is not a whole frame yet."""
+    """Bytes that are not a complete frame yet."""
     return answers[max((end for *_, end in frames(answers)), default=0):]
 
 
 def has_headers(answers, stream):
-    """Whether the answer to that call has begun."""
+    """Returns whether the answer to that call has begun."""
     return any(kind == HEADERS and of == stream for kind, _, of, _ in frames(answers))
 
 
 def has_ended(answers, stream):
-    """Whether nothing more comes for that call."""
+    """Returns whether nothing more arrives for that call."""
     return any(of == stream and (kind == RST_STREAM or flags & END_STREAM)
                for kind, flags, of, _ in frames(answers))
 
 
 def leave_unsent(path, count):
-    """Has as many answers on each of its connections as there may be calls, and lets gRPC send none of them:
-    its windows are closed. Each is worked out before the next is asked for."""
+    """Makes as many calls on each connection as allowed, and lets gRPC send no answers:
+    its windows are closed. Each is computed before the next is requested."""
     connections = [Connection(path) for _ in range(count)]
     refused = 0
     for connection in connections:
@@ -327,7 +327,7 @@ def leave_unsent(path, count):
 
 
 def ask_again(path, count, method):
-    """As many calls of the method as there may be on each connection, again as soon as they are answered,
+    """As many calls of the method as allowed on each connection, repeated as soon as they are answered,
     until the input ends."""
     connections = {one.socket.fileno(): one for one in (Connection(path) for _ in range(count))}
     streams, left = dict.fromkeys(connections, 1), dict.fromkeys(connections, b"")

@@ -1,6 +1,6 @@
 // Scalar conversions between 16-bit floating-point formats and float32, by integer
 // arithmetic: to nearest even, NaN stays NaN (IEEE 754-2008, binary16; bfloat16 is
-// the upper half of a float32). What SIMD does must agree with these bit by bit.
+// the upper half of a float32). SIMD results must agree with these bit for bit.
 #pragma once
 
 #include <bit>

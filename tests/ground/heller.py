@@ -1,4 +1,4 @@
-"""Whoever says hello and should not: heller.py INTERFACE PORT WHAT HOW_MANY (0: for ever).
+"""Sends hellos that should not be accepted: heller.py INTERFACE PORT WHAT HOW_MANY (0: forever).
 
 garbage    random bytes, of many lengths
 foreign    hellos of another cluster
@@ -72,7 +72,7 @@ def main():
              "cut": lambda: random.choice(recorded)[:random.randrange(BYTES)],
              "changed": lambda: changed(random.choice(recorded))}
     filling = (lambda: random.choice(list(kinds.values()))()) if what == "mixed" else kinds[what]
-    some = [filling() for _ in range(64)]  # Made beforehand: sending alone should take time.
+    some = [filling() for _ in range(64)]  # Made in advance, so that only sending takes time.
     print("begins", flush=True)
     sent = 0
     while how_many == "0" or sent < int(how_many):

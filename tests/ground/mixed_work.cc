@@ -84,7 +84,7 @@ class MixedWork {
   MixedWork(Connection& connection, std::uint64_t seed, std::string stop_file)
       : connection_(connection), seed_(seed), stop_file_(std::move(stop_file)) {}
 
-  // Until the end that all ranks agree on. Throws where the work cannot go on.
+  // Until the end, on which all ranks agree. Throws if the work cannot continue.
   void Work(Group& world) {
     std::optional<Group> rest;
     Group* group = &world;
@@ -178,7 +178,7 @@ class MixedWork {
                 static_cast<unsigned long long>(bytes_));
   }
 
-  // Uses a small part of a core, and says now and then that it goes on.
+  // Uses a small part of a core, and occasionally reports that it is still running.
   void Pause() {
     const double now = Now();
     if (now > reported_ + kReportEveryS) {

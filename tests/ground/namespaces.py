@@ -18,7 +18,7 @@ PREPARE = "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && e
 
 
 class NotAllowed(Exception):
-    """Why there can be no namespaces here."""
+    """Why namespaces are not possible here."""
 
 
 class Namespaces:
@@ -48,13 +48,13 @@ class Namespaces:
         self.keeper = only_child(self._unshare.pid)
 
     def enter(self, host=None, folder="/"):
-        """The words before a command so that it runs on that host."""
+        """The prefix of a command that runs it on that host."""
         command = ["nsenter", "--target", str(self.keeper), *self._enter_user, "--mount", "--pid",
                    "--net", f"--wd={folder}"]
         return command + (["ip", "netns", "exec", host] if host else [])
 
     def call(self, command, host=None, text=None):
-        """Runs it to its end; returns its output. Raises when it fails."""
+        """Runs it to completion; returns its output. Raises when it fails."""
         done = subprocess.run(self.enter(host) + command, input=text, capture_output=True, text=True,
                               env={**os.environ, "PATH": _path()})
         if done.returncode != 0:

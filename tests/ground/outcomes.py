@@ -1,4 +1,4 @@
-"""Ranks of rank.cc, and what tests expect from them: right values, or an error and its time."""
+"""Ranks of rank.cc, and what tests expect from them: correct values, or an error and its time."""
 
 import contextlib
 import itertools

@@ -1,6 +1,6 @@
 // One rank of a job: ground_rank RANK SIZE JOB WORD..., the words one after the other:
 //
-//   join:SECONDS            as the first word: how long it waits for the other ranks; otherwise for ever
+//   join:SECONDS as the first word: how long it waits for the other ranks; otherwise forever
 //   sum:BYTES               one all_reduce of uint64, every value checked
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
@@ -11,7 +11,7 @@
 //   every, groups, ...      the calls of the interface (tasks.h)
 //
 // An error is printed with the monotonic clock's time, so that a test knows how long after the
-// fault it came; then the exit code is 3. A wrong value: 1.
+// fault it occurred; then the exit code is 3. A wrong value gives 1.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -46,7 +46,7 @@ class Sums {
   Sums(Connection& connection, Group& world, std::uint64_t bytes_max)
       : world_(world), in_(connection, bytes_max), out_(connection, bytes_max) {}
 
-  // `ends`: this rank wants to end. True: some rank does; all learn it in the same step.
+  // `ends`: this rank wants to end. True if some rank does; all learn it in the same step.
   bool Step(std::uint64_t bytes, bool ends) {
     const std::uint64_t count = bytes / kWord;
     auto* const in = in_.as<std::uint64_t>();
@@ -138,7 +138,7 @@ void Loop(Sums& sums, std::uint64_t least, std::uint64_t most, const std::string
   }
 }
 
-// To the next rank, until this one sees the file: a test that ends it ends all ranks at once.
+// To the next rank, until this rank sees the file; a test that uses it ends all ranks at once.
 void Send(Connection& connection, Group& world, std::uint64_t bytes, const std::string& stop_file) {
   const std::uint64_t words = bytes / kWord;
   Buffer out(connection, bytes), in(connection, bytes);
@@ -199,7 +199,7 @@ constexpr int kWarmAtOnce = 8;
 constexpr int kWarmRounds = 12;
 constexpr int kWatchedRounds = 50;
 
-// All_reduces one after another, and several in flight. The flag file arms the guard once they are
+// all_reduces one after another, and several in flight. The flag file arms the guard once they are
 // warm.
 void Warm(Connection& connection, Group& world, const std::string& flag_file, bool allocates) {
   const int flag = ::open(flag_file.c_str(), O_WRONLY | O_CLOEXEC);
@@ -220,7 +220,7 @@ void Warm(Connection& connection, Group& world, const std::string& flag_file, bo
     for (Ticket& ticket : tickets) ticket.Wait();
     tickets.clear();
     if (allocates && round >= kWarmRounds) {
-      void* volatile memory = std::malloc(100);  // Else the compiler makes nothing of it.
+      void* volatile memory = std::malloc(100);  // Otherwise the compiler removes it.
       std::free(memory);
     }
   }

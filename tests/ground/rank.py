@@ -4,7 +4,7 @@ sum:TYPE:COUNT   one all_sum, checked         gather:COUNT   one all_gather
 loop             all_sums until one fails     wait           sleeps until it is killed
 until:FILE       all_sums until it exists     check          sums, gathers and messages between all, checked
 
-After an error it looks at the latched one.
+After an error it checks the latched one.
 """
 
 import os
@@ -51,7 +51,7 @@ def check_pairs(world, count):
 
 
 def sum_until(world, stop_file):
-    """The ranks agree on the end: one that sees the file says so in the sum."""
+    """The ranks agree on the end: a rank that sees the file reports it in the sum."""
     steps = 0
     while True:
         ends = 1.0 if os.path.exists(stop_file) else 0.0

@@ -38,7 +38,7 @@ class SimulatedRail : public rail::Rail {
   bool is_down() const { return down_; }
 
  protected:
-  // `unknown`: the cause if data arrives without a receive.
+  // `unknown` is the cause if data arrives without a receive.
   SimulatedRail(std::uint64_t now_ns, rail::DownCause unknown)
       : unknown_(unknown), last_received_ns_(now_ns) {}
 
@@ -55,11 +55,11 @@ class SimulatedRail : public rail::Rail {
 
   void OnHeard(std::uint64_t now_ns) { last_received_ns_ = now_ns; }
   void OnWritten(const wire::FrameHeader& header);
-  // The header of data has come: finds its place. False: the rail has gone down.
+  // The header of data has arrived: finds its place. False if the rail has gone down.
   bool Begin(const wire::FrameHeader& header);
-  // Half of it has come: what a receive holds until the rest comes, perhaps on another rail.
+  // Half of it has arrived: what a receive holds until the rest arrives, perhaps on another rail.
   void PlaceHalf(const std::vector<std::byte>& payload);
-  // A whole frame has come. `changed`: data is not as it was sent.
+  // A whole frame has arrived. `changed` means that data differs from what was sent.
   void Take(const wire::FrameHeader& header, std::vector<std::byte> payload, bool changed = false);
 
  private:
@@ -78,7 +78,7 @@ class SimulatedRail : public rail::Rail {
   Event popped_;
   std::uint32_t transmitted_ = 0;
   rail::PostedReceives posted_;
-  bool begun_ = false;  // The frame under way has its place.
+  bool begun_ = false;  // The frame in progress has its place.
   rail::PostedReceives::Place place_ = rail::PostedReceives::Place::kDropped;
   std::byte* target_ = nullptr;
 };

@@ -93,11 +93,11 @@ class SshHosts:
                                 {"MLXCOMM_SOCKET": f"{self.socket_folder}/mlxcommd.sock"})
 
     def run(self, *words, config=None, **kwargs):
-        """The same to its end, with standard output and error apart."""
+        """The same, run to completion, with standard output and error separate."""
         return self.call(self.command(*words, config=config), **kwargs)
 
     def call(self, command, **kwargs):
-        """Any command on node-0, to its end; the ssh in its PATH is that of the lab."""
+        """Runs any command on node-0 to completion; the ssh in its PATH is the lab's."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
         ssh = folder / "ssh"
@@ -111,8 +111,8 @@ class SshHosts:
                  "PATH": f"{folder}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}, **kwargs)
 
     def wait_gone(self, pid):
-        """Until no process of that number (in the lab) runs; orphans there are not reaped, and
-        an ended one has no program any more."""
+        """Waits until no process with that pid (in the lab) runs; orphans there are not reaped, and
+        an ended one no longer has a program."""
         def gone():
             return subprocess.run(self.cluster.namespaces.enter() + ["test", "-e", f"/proc/{pid}/exe"],
                                   check=False).returncode != 0

@@ -1,5 +1,5 @@
-"""Whoever should not be at the peer port: stranger.py ADDRESS WHAT [HOW_MANY]. An address that is a path is a
-daemon's socket for clients, where garbage and connects are meant to be.
+"""Programs that should not be at the peer port: stranger.py ADDRESS WHAT [HOW_MANY]. An address that is a
+path is a daemon's client socket, the target of garbage and connects.
 
 garbage    random bytes, of many lengths     half       a hello that stops in the middle
 version    the hello of another version      foreign    the hello of another cluster
@@ -39,7 +39,7 @@ INTRODUCTION = struct.Struct("<QQQQ64s32s")  # Then the MAC.
 FRAME = struct.Struct("<IBBHIIQQQQIIIIQQ")
 FRAME_MAGIC = 0x46434c4d
 CONTROL, DATA = 4, 6
-IDS = []  # Of nodes that it knows.
+IDS = []  # Ids of nodes that it knows.
 CLUSTER = os.environ.get("LAB_CLUSTER", "lab").encode()
 
 
@@ -74,7 +74,7 @@ def read(connection, count):
 
 
 def prove(connection, key):
-    """Up to the proof; returns the other's greeting, and what is needed to go on."""
+    """Runs up to the proof; returns the other side's greeting, and what is needed to continue."""
     own = greeting()
     connection.sendall(own)
     theirs = read(connection, GREETING.size)
@@ -123,7 +123,7 @@ def dial(address):
 
 
 def until_closed(connection):
-    """The other side must close it, whatever it sends before."""
+    """The other side must close it, whatever it sends first."""
     connection.settimeout(60)
     try:
         while connection.recv(65536):
@@ -214,7 +214,7 @@ def varint(value):
 
 
 def drawn(kinds, name, dice, depth=0):
-    """A message that can be read: of PeerMessage one kind, of others any of their fields."""
+    """A readable message: one kind of PeerMessage; for others, any of their fields."""
     fields = [dice.choice(kinds[name])] if depth == 0 else [
         one for one in kinds[name] * 2 if depth < 4 and dice.random() < 0.5]
     said = b""
@@ -231,7 +231,7 @@ def drawn(kinds, name, dice, depth=0):
 
 
 def write_drawn(address, what, count):
-    """Goes on with another connection where the daemon ends one."""
+    """Continues with another connection if the daemon ends one."""
     dice, kinds = random.Random(count), message_kinds()
     connection = become_neighbour(address)
     sequence = 0

@@ -11,18 +11,18 @@
 namespace mlxcomm::ground {
 
 // Makes calls of the C++ interface and checks every result: every, messages, groups, cycles,
-// shrink, cancel, large, unequal. Returns false where there is no such task.
+// shrink, cancel, large, unequal. Returns false if there is no such task.
 bool DoEveryCall(const std::string& task, Connection& connection, Group& world);
 
 // Operations of every kind, messages and splits, all drawn from the seed, until some rank sees the
-// file. After a loss the ranks that are left go on in a group of their own.
+// file. After a loss the remaining ranks continue in a new group.
 void DoMixedWork(Connection& connection, Group& world, std::uint64_t seed,
                  const std::string& stop_file);
 
 // Prints an error with the monotonic clock's time and the process that it names.
 void PrintRaised(const Error& error, const Group* group);
 
-// Seconds of the monotonic clock.
+// Seconds on the monotonic clock.
 double Now();
 
 }  // namespace mlxcomm::ground

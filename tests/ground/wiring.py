@@ -1,7 +1,7 @@
-"""The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh(),
+"""The hosts and the cables between them: pure data, built by ring(), chain(), pair(), mesh(),
 switch(), detour() and crossed().
 
-Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" where
+Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" if
 there are two; "0-s0" goes from node-0 to switch-0.
 """
 

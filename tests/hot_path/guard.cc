@@ -1,9 +1,9 @@
 // Loaded into a daemon or a rank (LD_PRELOAD): while armed, the threads that it has started itself
 // (loop, workers, rails; not gRPC's) may not allocate, wait for a lock or write to a stream. The
-// first that does ends the process with the place where it happened.
+// first violation ends the process and reports the place.
 //
 //   MLXCOMM_GUARD=FILE    armed while the first byte of FILE is not '0'
-//   MLXCOMM_GUARD_TELL=1  reports every place once and goes on, to find all of them
+//   MLXCOMM_GUARD_TELL=1 reports every place once and continues, to find all of them
 //   MLXCOMM_GUARD_SPARES=LIBRARY  allocations by this library's own code are allowed
 //
 // Taking a free lock needs a few nanoseconds, and asio's loop takes its own each turn; only waiting
@@ -43,7 +43,7 @@ Function Next(Function, const char* name) {
 // The flag is read for every call, so that threads need no message.
 bool Armed() { return t_watched && !t_inside && g_flag != nullptr && *g_flag != '0'; }
 
-// For places that were not reported yet, by the addresses of their callers.
+// Reports places that were not reported yet, by the addresses of their callers.
 bool IsNew(void* const* frames, int count) {
   static std::atomic<std::uintptr_t> reported[256];
   std::uintptr_t place = 0;
@@ -122,7 +122,7 @@ void* RunStarted(void* given) {
 }
 
 // std::thread passes on an object whose class is defined where the thread was started: in the
-// program for its own threads, else in a library.
+// program for its own threads, otherwise in a library.
 bool IsOfTheProgram(void* argument) {
   Dl_info program{};
   Dl_info object{};

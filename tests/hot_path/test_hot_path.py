@@ -42,7 +42,7 @@ class GuardedCluster(Cluster):
 
 
 def places(lines):
-    """What the guard said, with the names of functions that addr2line knows."""
+    """The guard's report, with the names of functions that addr2line knows."""
     program = os.path.realpath(daemon_program())
     text = []
     for line in lines:
@@ -90,7 +90,7 @@ def run_warm(cluster, security="plain"):
         said = daemon_logs(cluster)
         assert "hot path guard" not in said, said
         assert codes == [0, 0] and ended == [0] * daemons, said
-    except AssertionError as error:  # A rank may only know that its daemon has gone.
+    except AssertionError as error:  # A rank may only learn that its daemon is gone.
         for daemon in cluster.daemons:
             daemon.end()
             daemon.finish()
@@ -114,7 +114,7 @@ def test_over_tls_only_openssl_allocates(tmp_path):
     run_warm(cluster, "tls")
 
 
-# Why: a guard that never bites proves nothing.
+# Why: a guard that never triggers proves nothing.
 def test_guard_bites(tmp_path):
     cluster = GuardedCluster(tmp_path, 1)
     try:

@@ -1,4 +1,4 @@
-"""A process without a launcher, with the backend that its argument names: what each operation of
+"""A process without a launcher, with the backend that its argument names: prints what each operation of
 MLX returns or raises for a group of one."""
 
 import sys

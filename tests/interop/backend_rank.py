@@ -1,4 +1,4 @@
-"""One rank of a program that asks for MLX's backends by name, and knows nothing of mlxcomm; the words say
+"""One rank of a program that requests MLX's backends by name, and knows nothing of mlxcomm; its arguments say
 how. Prints what it got.
 
 NAME[:strict]    init by that name, and a sum over it and over group=None

@@ -2,8 +2,8 @@
 child by multiprocessing's "spawn". After exo's utils_mlx.py, auto_parallel.py, placement_utils.py and
 bootstrap.py. Nothing here knows mlxcomm.
 
-Arguments: "ring" or "jaccl", this node's rank, how many there are, and a port for each instance, of which
-one comes after the other. Prints for each what the runner called by MLX's names, and its sockets.
+Arguments: "ring" or "jaccl", this node's rank, how many there are, and a port for each instance; instances
+run one after the other. Prints for each the runner's calls by MLX's names, and its sockets.
 """
 
 import json
@@ -123,9 +123,9 @@ class Runner:
         part = mx.full((4, 32), self.rank + 1.0).astype(mx.bfloat16)
         assert mx.all(self.call("all_sum", part) == self.size * (self.size + 1) / 2).item()
         self.barrier()
-        again = mx.distributed.init()  # As mlx-lm does, which knows of no group.
+        again = mx.distributed.init()  # As mlx-lm does, which does not know the group.
         assert (again.rank(), again.size()) == (self.rank, self.size)
-        mx.async_eval(self.call("all_sum", part))  # Under way when the runner ends.
+        mx.async_eval(self.call("all_sum", part))  # In progress when the runner ends.
 
 
 def entrypoint(kind, rank, size, port, reported):

@@ -28,13 +28,13 @@ def has_meaning(op, dtype):
 
 
 def values_of(of_rank, shape, dtype):
-    """Small whole numbers: every order of adding them gives the same."""
+    """Small whole numbers: the order of additions does not matter."""
     whole = (np.arange(int(np.prod(shape))) % 3 + of_rank % 2).reshape(shape)
     return whole.astype(bool) if dtype == mx.bool_ else whole
 
 
 def as_mlx(whole, dtype):
-    # MLX's float64 exists on the CPU alone.
+    # MLX's float64 exists only on the CPU.
     with mx.stream(mx.cpu):
         return mx.array(whole.astype(np.int32)).astype(dtype)
 
@@ -140,7 +140,7 @@ def check_messages():
 
 
 def check_inputs_in_the_arena():
-    """A result lies in the daemon's memory: as an input it needs no copy."""
+    """A result is in the daemon's memory, so as an input it needs no copy."""
     held = mlxcomm.all_reduce(mx.ones(1000))
     mx.eval(held)
     before = mlxcomm.counters()["inputs_in_arena"]
@@ -328,8 +328,8 @@ def check_mistakes():
         (lambda: mlxcomm.broadcast(x, size), f"root: expected a rank below {size}"),
         (lambda: mlxcomm.broadcast(x, -1), "root: expected a rank of the group"),
         (lambda: mlxcomm.gather(x, 2**40), "root: expected a rank of the group"),
-        (lambda: mlxcomm.send(x, rank), f"destination: expected another rank than {rank}"),
-        (lambda: mlxcomm.recv((2,), mx.float32, rank), f"source: expected another rank than {rank}"),
+        (lambda: mlxcomm.send(x, rank), f"destination: expected another rank (not {rank})"),
+        (lambda: mlxcomm.recv((2,), mx.float32, rank), f"source: expected another rank (not {rank})"),
         (lambda: mlxcomm.recv((-2,), mx.float32, (rank + 1) % size), "shape"),
         (lambda: mlxcomm.recv([2**30] * 3, mx.float32, (rank + 1) % size), "shape: expected up to 2^56"),
         (lambda: mlxcomm.all_to_all_v(x, [(size + 1) * (one == rank) for one in range(size)], [0] * size),
@@ -370,7 +370,7 @@ def check_mistakes():
         raise SystemExit("a working group was shrunk")
     except mlxcomm.InvalidArgumentError as error:
         assert error.code == "INVALID_ARGUMENT"
-    assert mlxcomm.all_reduce(mx.ones(2)).tolist() == [size] * 2  # It works on.
+    assert mlxcomm.all_reduce(mx.ones(2)).tolist() == [size] * 2  # It still works.
 
 
 CHECKS = {

@@ -1,4 +1,4 @@
-"""One rank of test_fused.py: many arrays in one operation, against one operation each.
+"""One rank of test_fused.py: many arrays in one operation, compared with one operation each.
 
 Argument: values | memory | transforms | crossings | averages | layers.
 """
@@ -35,7 +35,7 @@ def same(a, b):
 
 
 def whole(shape, dtype=mx.float32, offset=0):
-    """Small whole numbers, so that every order of adding gives the same."""
+    """Small whole numbers, so that the order of additions does not matter."""
     count = int(np.prod(shape))
     return (mx.arange(offset, offset + count) % 5 + rank).reshape(shape).astype(dtype)
 
@@ -63,7 +63,7 @@ def values():
     assert count == len(dtypes) and isinstance(together, tuple), count
     same(together, tuple(mlxcomm.all_reduce(x, "max") for x in mixed))
 
-    # Arguments may lie in the daemon's memory already, and one array may come twice.
+    # Arguments may lie in the daemon's memory already, and one array may occur twice.
     born_there = mlxcomm.all_reduce(whole((64,)))
     together = mlxcomm.all_reduce([born_there, born_there, whole((2,))])
     mx.eval(together)
@@ -168,7 +168,7 @@ def crossings():
         mx.eval(one)
         assert crossed(mlxcomm.average_gradients, mx.float32) == 2
         assert crossed(stock_average_gradients, mx.float32) == 2
-        # With several dtypes MLX communicates each array by itself.
+        # With several dtypes MLX communicates each array separately.
         assert crossed(mlxcomm.average_gradients, mx.float32, mx.bfloat16) == 4
         # Evaluated arrays are there already.
         done = gradients(mx.float32)
@@ -248,7 +248,7 @@ def layers():
     compiled, count = operations(lambda: mx.compile(mx.grad(loss))(x))
     assert count == 2 and mx.allclose(stock, compiled, rtol=1e-5, atol=1e-5).item()
 
-    # An object that has become another array counts as another.
+    # An object that now refers to a different array counts as a different object.
     marked = nn.layers.distributed.sum_gradients(world)
     seen = []
 
@@ -257,13 +257,13 @@ def layers():
         a = marked(y)
         b = marked(y)
         seen.append(mlxcomm._mlxcomm.is_same(a, b))
-        a += 1  # Only it has the object.
+        a += 1  # Only this code has the object.
         first = (marked(y) * 2).sum()
         y += 1
         seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
         with mx.stream(mx.new_stream(mx.cpu)):  # Another default is another device.
             seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
-        # A deleted array is forgotten, and so is one at whose address another lies now.
+        # A deleted array is forgotten, and so is one whose address another array has now.
         total = sum((marked(w * float(n)) * n).sum() for n in range(20))
         return first + (marked(y) * 3).sum() + total
 

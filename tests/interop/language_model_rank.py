@@ -1,5 +1,5 @@
 """One rank of a program as mlx-lm's documentation has it: a model that is sharded, or is a stage of a
-pipeline, generates, and says how well it predicts. Nothing here knows mlxcomm; run alone it is what the
+pipeline, generates, and prints how well it predicts. Nothing here knows mlxcomm; run alone it is what the
 ranks are compared with.
 
 Arguments: the model's folder; "tensor" or "pipeline"; how many tokens an answer has. Prints as JSON the
@@ -34,7 +34,7 @@ def counted(self, inputs, cache=None, **rest):
 
 
 type(model).__call__ = counted
-# Before an answer, for that leaves a step under way on a stream of its own, and ranks whose streams call
+# Before an answer, because that leaves a step in progress on its own stream, and ranks whose streams call
 # operations at the same time have no order.
 data = mx.random.randint(2, model.args.vocab_size, (8, 33), key=mx.random.key(1))
 perplexity, _ = eval_ppl(model, data, batch_size=4)

@@ -1,5 +1,5 @@
 """One rank of stock MLX by the backend that its argument names: every operation and type that MLX has,
-against numpy, and each operation counted here as it is called. Nothing here knows mlxcomm.
+against numpy, and each operation is counted here as it is called. Nothing here knows mlxcomm.
 
 Prints as JSON {"agree": how many results were compared, "world", "half": the operations called on the
 world and on the half of it that this rank is in, by MLX's names, "sockets": those of the internet that
@@ -17,11 +17,11 @@ from internet_sockets import internet_sockets
 
 world = mx.distributed.init(strict=True, backend=sys.argv[1])
 HAS_SUM_SCATTER = ("without sum_scatter" not in sys.argv[2:] and
-                   mx.__version__ not in ("0.31.2", "0.32.0"))  # There on GPUs alone.
+                   mx.__version__ not in ("0.31.2", "0.32.0"))  # There only on GPUs.
 rank, size = world.rank(), world.size()
 TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64,
          mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)
-# One number, fewer than there are ranks, no round size, and more than one piece.
+# One number, fewer than the ranks, an odd size, and more than one piece.
 SHAPES = [(), (1,), (3,), (17, 5), (8 * 1031,)]
 LARGE = {mx.int8: [(5 << 20,)], mx.float32: [(300, 1001), (5 << 18,)]} if "large" in sys.argv[2:] else {}
 called = {"world": Counter(), "half": Counter()}
@@ -75,7 +75,7 @@ def check_collectives(group, ranks):
             check(call("all_max", mine, group=group), ordered(everyone)[-1], dtype, "all_max", dtype, shape)
             check(call("all_min", mine, group=group), ordered(everyone)[0], dtype, "all_min", dtype, shape)
             gathered = np.concatenate([np.atleast_1d(one) for one in everyone])
-            # A group of one returns its input, even where that has no rows.
+            # A group of one returns its input, even if that has no rows.
             if shape or len(ranks) > 1:
                 check(call("all_gather", mine, group=group), gathered, dtype, "all_gather", dtype, shape)
             if HAS_SUM_SCATTER and shape and shape[0] % len(ranks) == 0:
@@ -85,7 +85,7 @@ def check_collectives(group, ranks):
 
 
 def check_messages():
-    """Round the ring; even ranks send first, so that the ranks do not wait in a circle."""
+    """Round the ring; even ranks send first, so that the ranks do not deadlock."""
     right, left = (rank + 1) % size, (rank - 1) % size
     for dtype in TYPES:
         for shape in SHAPES + LARGE.get(dtype, []):
@@ -106,7 +106,7 @@ def check_odd_arrays():
     # Through MPI the order is that of MLX's own functions.
     for name in ("all_max", "all_min") if HAS_SUM_SCATTER else ():
         mine = mx.array([complex(-0.5, np.nan) if rank == 1 else 7j])
-        assert mx.isnan(call(name, mine)).item() or size == 1, (rank, name, "of what is no number")
+        assert mx.isnan(call(name, mine)).item() or size == 1, (rank, name, "of a NaN")
 
 
 check_collectives(world, range(size))
@@ -122,7 +122,7 @@ if size > 1:
 
 
 def split(*arguments):
-    """Of stock MLX's backends MPI and NCCL can split."""
+    """Of stock MLX's backends only MPI and NCCL can split."""
     if size > 1:
         called["world"]["split"] += 1
     return world.split(*arguments)

@@ -1,4 +1,4 @@
-"""One rank of test_same_values.py: a stock program, under the backend that is its argument.
+"""One rank of test_same_values.py: a stock program, with the backend named by its argument.
 
 Prints {name: values} as JSON; names ending in "~" may differ by the order of summation.
 """

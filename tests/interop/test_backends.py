@@ -59,7 +59,7 @@ def mlx_has(backend):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_launcher_it_is_as_stock_has_it(name):
-    """A group of one; an error where it must be more; and a name keeps its first result."""
+    """A group of one; an error if there must be more; and a name keeps its first result."""
     done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); d = mx.distributed\n"
                  f"try: d.init(strict=True, backend={name!r}); print('no error')\n"
                  "except RuntimeError as error: print(error)\n"
@@ -81,7 +81,7 @@ def test_names_and_arguments_that_stock_refuses_are_refused():
     backend, factory, no_function, take = done.stdout.splitlines()
     assert "'mlxcomm' but 'gloo' was provided" in backend and backend.startswith("ValueError")
     assert factory == "ValueError all_gather_factory is only supported with backend='jaccl'."
-    # Even where a launcher has named the job, because nothing would have asked for it.
+    # Even if a launcher has named the job, because nothing would have asked for it.
     assert no_function == "TypeError all_gather_factory: expected a function of rank and size, got str"
     assert take.startswith("ValueError") and take.endswith("got 'rings'")
 
@@ -201,7 +201,8 @@ def test_a_join_that_times_out_names_the_variable_of_the_job(solo, tmp_path):
     process = start(solo, [sys.executable, "-c", "import mlxcomm; mlxcomm.init(timeout=1)"], 0, 2, job="",
                     MLX_HOSTFILE=str(hosts))
     assert process.finish() != 0
-    assert any("follows from MLX_HOSTFILE" in line and "MLXCOMM_JOB=NAME" in line for line in process.lines)
+    assert any("is derived from MLX_HOSTFILE" in line and "MLXCOMM_JOB=NAME" in line for line in
+    process.lines)
 
 
 TAIL = """
@@ -221,7 +222,7 @@ if r == 0:
 """
 
 
-# Why: mlx-lm's generate leaves an operation behind that the other rank needs; MLX's ring delivers it.
+# Why: mlx-lm's generate leaves an operation behind that the other rank needs; MLX's ring delivers the data.
 @pytest.mark.parametrize("hooked", [True, False])
 def test_what_a_program_has_begun_when_it_ends_is_delivered(solo, tmp_path, hooked):
     script = tmp_path / "tail.py"
@@ -233,7 +234,7 @@ def test_what_a_program_has_begun_when_it_ends_is_delivered(solo, tmp_path, hook
         assert done.returncode == 0 and "rank 0 has it" in done.stdout, done.stdout + done.stderr
 
 
-# Why: a person sees the other rank's message first.
+# Why: a user sees the other rank's message first.
 def test_a_rank_that_ends_with_an_exception_reports_it_at_once(duo):
     dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
@@ -264,7 +265,8 @@ def test_code_is_run_and_v_shows_what_was_hooked():
     assert "uses mlxcommd for the backends any, jaccl, mpi" in done.stderr
 
 
-# Why: a script by a link missed what lies beside it, and at its end pickle no longer found its classes.
+# Why: a script run through a link did not find files next to it, and when it ended pickle no longer found its
+# classes.
 @pytest.mark.parametrize("way", ["link.py", "folder", "-c CODE", "-m folder.program"])
 def test_a_program_sees_of_python_m_mlxcomm_what_it_sees_of_python(tmp_path, way):
     code = ("import atexit, pickle, sys\n"

@@ -10,7 +10,8 @@ world = mx.distributed.init()
 r = world.rank()
 loss, accuracy = mx.array([1.0 + r]), mx.array([100.0 * (r + 1)])
 """
-# The program; the call that is evaluated on rank 0 alone, and the one that rank 1 waits with, as rank 1 says.
+# The program; the call that is evaluated on rank 0 alone, and the one in which rank 1 waits, as rank 1
+# reports it.
 FORGOTTEN = {
     "a print": ("""
 a = mx.distributed.all_sum(loss)
@@ -77,7 +78,7 @@ def test_a_forgotten_evaluation_names_both_lines(cluster, tmp_path, what, nodes)
     assert on_0 in processes[1].lines[-1] and on_1 in processes[1].lines[-1], processes[1].lines[-1]
 
 
-# Why: values must be those without checks, and every way of calling must be known.
+# Why: values must be the same as without checks, and every way of calling must be known.
 @pytest.mark.parametrize("check", ["order", "values:1"])
 def test_right_programs_are_right_with_checks(cluster, tmp_path, check):
     text = """

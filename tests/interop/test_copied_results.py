@@ -53,7 +53,7 @@ def test_memory_of_copies_is_reused_only_after_its_last_reader(cluster):
 
 
 def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(solo):
-    """Why: the daemon may write to a failed operation's range for a moment, and frees it afterwards."""
+    """Why: the daemon may still write to a failed operation's range for a moment, and frees it afterwards."""
     text = """
 import mlx.core as mx, mlxcomm
 w = mlxcomm.init(arena_bytes=4 << 20)
@@ -105,7 +105,7 @@ print(check.judge(lambda reads: said.append(reads) or (reads and "it reads other
 
 
 def test_the_self_test_finds_a_device_that_reads_other_bytes():
-    """Why: such results are not copied, but wrong, which "copied" would hide."""
+    """Why: such results are not copied, but wrong, which the word "copied" would hide."""
     done = completed([sys.executable, "-c", WRONG])
     assert done.stdout == "('wrong: it reads other bytes', 1) [False, True]\n", done.stdout + done.stderr
 

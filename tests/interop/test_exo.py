@@ -11,7 +11,7 @@ import pytest
 from conftest import Process
 
 WORKER = pathlib.Path(__file__).parent / "exo_worker.py"
-PORTS = ["52415", "52416"]  # exo chooses another for each instance; nothing listens there.
+PORTS = ["52415", "52416"]  # exo chooses a different one for each instance; nothing listens there.
 
 
 @pytest.mark.parametrize("kind, ranks, nodes", [
@@ -38,7 +38,7 @@ def test_runners_meet_and_all_they_call_goes_through_the_daemons(counted, kind, 
     assert set(called("all_sum").values()) == {sums} and sums > 0
     messages = called("send").total()
     assert messages == called("recv_like").total() == len(PORTS) * (ranks - 1) * 8
-    # A node counts a group's operation once, and for a message its own end, or both as one.
+    # A node counts a group's operation once; for a message it counts its own end, or both as one.
     counts = c.all_done()
     assert [(one["all_reduce"], one["all_gather"]) for one in counts] == [(sums, gathers)] * nodes
     ends = 1 if nodes == 1 else 2

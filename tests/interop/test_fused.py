@@ -69,7 +69,8 @@ def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
     assert done.lines[-1] == "taken and given back"
 
 
-# Why: a profiler's count, and MLX's own test_average_gradients, saw no call: the packed operation passed by.
+# Why: a profiler's count, and MLX's own test_average_gradients, saw no call, because the packed operation
+# bypassed it.
 def test_what_a_program_puts_in_the_place_of_all_sum_is_called_as_mlx_calls_it(solo):
     text = """
 import mlx.core as mx, mlx.nn as nn, mlxcomm

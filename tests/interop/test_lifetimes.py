@@ -1,4 +1,4 @@
-"""Processes, operations, arenas and daemons that end under stock MLX: no rank waits for ever, and the others
+"""Processes, operations, arenas and daemons that end under stock MLX: no rank waits forever, and the others
 still work."""
 
 import json
@@ -35,7 +35,7 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(solo):
     assert [first.finish(), second.finish()] == [0, 0]
 
 
-# Why: a thread that began an operation right after Ctrl-C took the signal from the main thread's barrier.
+# Why: a thread that began an operation right after Ctrl-C consumed the signal of the main thread's barrier.
 def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(solo):
     text = (
         "import os, signal, sys, threading, mlx.core as mx, mlxcomm\n"
@@ -58,7 +58,7 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(solo
     wait_until(lambda: "barrier" in str(solo.status()["jobs"]), "rank 0 waits in its barrier")
     waiting.say()
     waiting.wait_for("interrupted")
-    # The other operation is cancelled as well if it had begun by then; else it waits for this one.
+    # The other operation is cancelled as well if it had begun by then; otherwise it waits for this one.
     absent.end()
     assert waiting.finish() == 0, waiting.lines
     assert any(code in "".join(waiting.lines) for code in ("CANCELLED", "RANK_LOST")), waiting.lines
@@ -227,7 +227,7 @@ def test_init_joins_by_the_next_private_daemon_when_its_own_is_killed(tmp_path):
 
 def test_ranks_of_mlx_launch_meet(tmp_path):
     script = tmp_path / "stock.py"
-    # The launcher of some releases runs the file, that of others gives it to Python.
+    # The launcher of some releases runs the file; that of others passes it to Python.
     script.write_text(f"#!{sys.executable}\nimport mlx.core as mx\nw = mx.distributed.init()\n"
                       "print('sum', w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())\n")
     script.chmod(0o755)
@@ -260,7 +260,7 @@ except ValueError as error:
                                for rank in (0, 1)]
 
 
-# Why: shrink raised RuntimeError while other threads joined. How: at each of its lines a job is joined.
+# Why: shrink raised RuntimeError while other threads joined. How: a job is joined at each of its lines.
 def test_a_job_shrinks_while_other_threads_join(solo):
     survivor = solo.python(0, 2, """
 import itertools, sys, mlxcomm

@@ -1,8 +1,8 @@
-"""Unchanged programs of mlx-lm over up to 8 ranks: they give the tokens of one process, and every operation
-goes through the daemon.
+"""Unchanged programs of mlx-lm over up to 8 ranks: they produce the tokens of one process, and every
+operation goes through the daemon.
 
-The model is random and tiny (tiny_language_model.py), because tests fetch nothing. Ranks add in another order
-than one process, so losses may differ by some 1e-6 of their value.
+The model is random and tiny (tiny_language_model.py), because tests fetch nothing. Ranks add in a different
+order from one process, so losses may differ by some 1e-6 of their value.
 """
 
 import importlib.util
@@ -31,7 +31,8 @@ LENGTH = 24  # Tokens of an answer.
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None,
                        reason="no mlx-lm (tests/interop/requirements.txt)"),
-    # One process's output is computed once for all: in each worker it would take as long as a test.
+    # One process's output is computed once and shared, because in each worker it would take as long as a
+    # test.
     pytest.mark.xdist_group("mlx-lm"),
 ]
 
@@ -45,14 +46,14 @@ def model(tmp_path_factory):
     return tiny_language_model.make(tmp_path_factory.mktemp("mlx-lm") / "model")
 
 
-# By package: a folder that takes each rank long to read at its start, and the parts to keep.
+# By package: a folder that takes each rank a long time to read when it starts, and the parts to keep.
 LEFT_OUT = {"transformers": ("models", {"auto", "encoder_decoder", tiny_language_model.KIND}),
             "lm_eval": ("tasks", set())}
 
 
 def link_without(package, folder, kept, to):
-    """The installed package by links, where packages within `folder` that are not `kept` are empty, and
-    other folders are not there."""
+    """The installed package through links; packages within `folder` that are not `kept` are empty, and
+    other folders are missing."""
     installed = pathlib.Path(importlib.util.find_spec(package).origin).parent
     (to / package / folder).mkdir(parents=True)
     for one in installed.iterdir():
@@ -69,7 +70,7 @@ def link_without(package, folder, kept, to):
 
 @pytest.fixture(scope="session")
 def small_packages(model):
-    """The environment in which packages are the installed ones, without what makes them slow to start."""
+    """The environment with the installed packages, without the parts that make them slow to start."""
     packages = model.parent / "packages"
     for package, (folder, kept) in LEFT_OUT.items():
         if importlib.util.find_spec(package) is not None:
@@ -80,7 +81,7 @@ def small_packages(model):
 
 @pytest.fixture(scope="session")
 def offline(model, small_packages):
-    """What keeps programs from the network, and from this user's home."""
+    """Keeps programs away from the network and from this user's home."""
     home = model.parent / "home"
     return {**small_packages,
             "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
@@ -166,7 +167,7 @@ def test_chat_answers_typed_questions(counted, run, model, alone, how, ranks):
     assert c.all_done_on_one_node() == expected
 
 
-# Why: it is no distributed program, and must stay that under launch: each rank works alone.
+# Why: it is not a distributed program, and must remain so under launch: each rank works alone.
 @pytest.mark.slow
 def test_generate_runs_independently_on_each_rank(counted, run, model, alone):
     c = counted(1)
@@ -253,7 +254,7 @@ ITERATIONS, VALIDATED_EVERY, REPORTED_EVERY, BATCH = 6, 3, 2, 8
 
 @pytest.fixture(scope="session")
 def texts(model):
-    """All of one length: mlx-lm averages the ranks' losses, whatever the number of their tokens."""
+    """All of one length: mlx-lm averages the ranks' losses, regardless of the number of their tokens."""
     folder = model.parent / "texts"
     folder.mkdir()
     for number, (name, many) in enumerate({"train": 32, "valid": 16, "test": 16}.items()):

@@ -40,7 +40,7 @@ def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ran
                  for r in range(ranks)]
     for lines in lines_of(processes):
         assert json.loads(lines[-1])["agree"] > 500
-    # They left at their end, and were not lost: the daemons remember no failed job.
+    # They left when they ended, and were not lost: the daemons remember no failed job.
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
 
@@ -70,7 +70,7 @@ def test_a_mismatch_is_raised_on_both_ranks(cluster, nodes):
         assert rank.finish() == 3
 
 
-# Why: nothing reads a send's result; its failure must not get lost with it.
+# Why: nothing reads a send's result; its failure must not be lost with it.
 @THROWS
 @pytest.mark.parametrize("most, words", [("0", ["send:3000000"]), ("", ["send:3000000", "sum:4"])])
 def test_a_send_that_fails_raises_too(cluster, most, words):

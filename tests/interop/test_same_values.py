@@ -10,7 +10,7 @@ import pytest
 from conftest import Process, free_port, lines_of
 
 FOLDER = pathlib.Path(__file__).parent
-# Sums of normal numbers in another order: relative to the largest of an array.
+# Sums of normal numbers in a different order: relative to the largest of an array.
 TOLERANCE = 1e-5
 
 

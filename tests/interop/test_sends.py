@@ -1,5 +1,5 @@
-"""Sends return once their payload is in shared memory, so "all send right, then receive left" ends as with
-MLX's ring. A circle of larger sends is reported."""
+"""Sends return once their payload is in shared memory, so "all send right, then receive left" completes as
+with MLX's ring. A circle of larger sends is reported."""
 
 import json
 
@@ -80,7 +80,7 @@ def test_a_rank_waits_beyond_the_bound_and_its_last_sends_arrive_after_its_end(c
                              "       for i in range(8)], flush=True)\n")
     receiver.wait_for("here")
     sender.wait_for("sent 1")
-    # Sends that have gone on are no waits after three seconds.
+    # Sends that have continued are not waits after three seconds.
     wait_until(lambda: any(wait["operation"].startswith("send") and int(wait["age_ms"]) > 4000
                            for job in c.status()["jobs"] for wait in job["waits"]), "rank 0 waits for rank 1")
     assert "sent 2" not in sender.lines

@@ -46,7 +46,7 @@ def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", 
 
 
 def expect_sum(waiting, late, more=""):
-    """Lets the late rank go on; then both end well."""
+    """Lets the late rank continue; then both succeed."""
     late.say()
     waiting.wait_for(f"sum 2.0{more}")
     assert [waiting.finish(), late.finish()] == [0, 0]
@@ -56,7 +56,7 @@ def state_of(process):
     return completed(["ps", "-o", "stat=", "-p", str(process.child.pid)], check=True).stdout[:1]
 
 
-# Why: the group was cancelled, and the checkpoint lost; stock MLX goes on.
+# Why: the group was cancelled, and the checkpoint lost; stock MLX continues.
 @pytest.mark.parametrize("name", ["INT", "TERM", "USR1", "ALRM"])
 def test_a_handler_that_returns_runs_once_while_its_rank_waits_and_the_wait_goes_on(cluster, name):
     waiting, late = waits(cluster, "print('sum', total.item(), times)\n", name=name)
@@ -85,7 +85,7 @@ def pair(request, cluster, tmp_path):
     return make
 
 
-# Stock MLX's handler runs when the wait has ended; what the program has in the end is the same.
+# Stock MLX's handler runs when the wait has ended; the final state of the program is the same.
 @pytest.mark.parametrize("name", ["INT", "TERM", "USR1", "ALRM"])
 def test_a_handler_that_returns_changes_no_sum_as_with_stock_mlx(pair, name):
     waiting, late = pair(f"signal.signal(signal.SIG{name}, handle)", "print('sum', total.item(), times)\n")
@@ -129,7 +129,7 @@ def test_a_handler_of_another_signal_runs_after_the_wait_and_cancels_nothing(clu
     expect_sum(waiting, late, f" [{signal.SIGCHLD:d}]")
 
 
-# Why: programs use alarms as timeouts of what has nothing to do with other ranks.
+# Why: programs use alarms as timeouts of work that does not involve other ranks.
 def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
     text = ("mx.async_eval(total)\ntry: signal.raise_signal(signal.SIGALRM)\n"
             "except TimeoutError: print('in time', flush=True)\n"

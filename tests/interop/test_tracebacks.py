@@ -1,4 +1,4 @@
-"""Programs that end by an error: the traceback's last frame is the program's own line."""
+"""Programs that end with an error: the traceback's last frame is the program's own line."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ HERE = "import os, sys, mlx.core as mx, mlxcomm\n"
 JOIN = "world = mlxcomm.init(); rank = world.rank()\n"
 LOSE = JOIN + "if rank == 1: os.kill(os.getpid(), 9)\n"
 
-# What each ends by, as rank 0 of two; its last line is the one at fault.
+# How each program ends, as rank 0 of two; its last line is the one at fault.
 TOGETHER = {
     "mismatch": (JOIN + "mx.eval(mlxcomm.all_reduce(mx.zeros(4 + rank)))", "mlxcomm.MismatchError"),
     "mismatch of mx.distributed": (
@@ -74,7 +74,7 @@ def test_traceback_ends_at_the_programs_line_below_launch(solo, tmp_path):
     shown = {number: [line[4:] for line in launch.lines if line.startswith(f"[{number}] ")]
              for number in range(2)}
     reported = [lines for lines in shown.values() if "Traceback (most recent call last):" in lines]
-    assert reported, launch.lines  # One at least: launch ends the other.
+    assert reported, launch.lines  # At least one: launch ends the other.
     for lines in reported:
         check(lines, program, text, "mlxcomm.MismatchError")
 

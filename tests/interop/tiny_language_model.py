@@ -2,7 +2,7 @@
 use it, because nothing may be fetched. The same numbers each time.
 
 Its tokens are single printable characters, so that a text shows its tokens. It never generates the
-end of a text, nor a space, which mlx-lm strips at a text's start: every answer has the maximum
+end of a text, nor a space, which mlx-lm strips at the start of a text: every answer has the maximum
 length.
 """
 
@@ -11,8 +11,8 @@ import math
 
 import mlx.core as mx
 
-# A kind of model that mlx-lm can both shard and pipeline. The sharded sizes, and the layers, divide among 8
-# ranks.
+# A kind of model that mlx-lm can both shard and pipeline. The sharded sizes, and the layers, are divisible by
+# 8.
 KIND = "qwen2"
 WIDTH, HEADS, LAYERS, HIDDEN = 64, 8, 8, 128
 END, SPACE = 0, 1
@@ -64,7 +64,7 @@ def weights_of_the_model():
         weights[f"{layer}.input_layernorm.weight"] = mx.ones(WIDTH)
         weights[f"{layer}.post_attention_layernorm.weight"] = mx.ones(WIDTH)
     head = normal(len(CHARACTERS), WIDTH)
-    head[[END, SPACE]] = 0  # One of 94 other numbers is above.
+    head[[END, SPACE]] = 0  # One of the 94 other numbers is above.
     weights["lm_head.weight"] = head
     mx.eval(weights)
     return weights

@@ -1,4 +1,4 @@
-"""A rank of a program with a fault: faulty.py WHAT STOP. It says what its calls raise, and stays until the
+"""A rank of a program with a fault: faulty.py WHAT STOP. It prints what its calls raise, and stays until the
 file STOP exists.
 
 exception   rank 1 ends with one
@@ -27,13 +27,13 @@ def main():
     mlxcomm.install()
     world = mx.distributed.init()
     print("looping", flush=True)
-    # A failure may overtake the result of a call that the rank which failed has finished.
+    # A failure may overtake the result of a call that the failed rank has finished.
     say(lambda: mx.distributed.all_sum(mx.ones(8), group=world))
     count = 8
     if what == "exception" and world.rank() == 1:
         raise ValueError("no such token")
     if what == "argument":
-        say(mlxcomm.shrink)  # Of a group that has not failed.
+        say(mlxcomm.shrink)  # From a group that has not failed.
     if what == "mismatch":
         count += world.rank()
     say(lambda: mx.distributed.all_sum(mx.ones(count), group=world))

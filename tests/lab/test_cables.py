@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def pause(seconds):
-    """Waits for a time that is a part of the test, and not for an effect."""
+    """Waits for a time that is part of the test, not for an effect."""
     threading.Event().wait(max(0, seconds))
 
 
@@ -71,7 +71,7 @@ def test_cable_that_is_back_in_time_costs_a_pause(lab, family, security, at):
 @pytest.mark.parametrize("seconds, at", [(2.5, 0), (2.75, 1), *(
     pytest.param(seconds, at, marks=pytest.mark.slow) for seconds, at in ((2.6, 1), (2.7, 0), (2.8, 0)))])
 def test_cable_that_is_back_at_the_end_of_the_grace_period_costs_a_pause(lab, seconds, at):
-    """Why: the system needs up to a second to find its neighbour again, and the job was lost meanwhile."""
+    """Why: the system needs up to a second to find its neighbour again, and the job was lost before that."""
     c = lab(pair(), peer_settings="grace_period_ms: 3000")
     with at_work(c, [0, 1], 100_000):
         began = now()

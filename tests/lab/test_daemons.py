@@ -50,8 +50,8 @@ def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, wiring,
 
 
 def test_eight_jobs_run_while_a_ninth_is_stopped(lab):
-    """Why: data that a stopped process has not taken may only fill its own buffers.
-    How: eight jobs run again and again until a turn takes no more memory than the last one. Pools grow to the
+    """Why: data that a stopped process has not read may only fill its own buffers.
+    How: eight jobs run again and again until a turn uses no more memory than the last one. Pools grow to the
     largest need at once, which differs between turns; a leak grows in each turn."""
     c = lab(ring(3))
     with at_work(c, range(3), 4 * MIB, job="ninth") as ninth:

@@ -1,4 +1,4 @@
-"""What doctor says of real cables, beside the rows of test_fault_table.py."""
+"""What doctor reports about real cables, in addition to the rows of test_fault_table.py."""
 
 import json
 
@@ -14,7 +14,7 @@ def findings(c, node):
 
 
 def test_doctor_finds_a_cable_that_leads_back(lab):
-    """How: node-0 also dials an address of its own, as over a looped cable."""
+    """How: node-0 also dials an address of its own, as if over a looped cable."""
     c = lab(pair(), peer_settings='reconnect_delay_max_ms: 200 connect: "10.0.0.1:7470"')
     own = c.wiring.cable("0-1").end_at("node-0").ipv4
     c.settings["peers"] = f'reconnect_delay_max_ms: 200 connect: "{own}:7470"'

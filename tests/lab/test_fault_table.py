@@ -41,7 +41,7 @@ def row(wiring, readme=(), **settings):
 
 @row(pair(), peer_settings=PATIENT, readme="a rank, its machine or that machine's daemon dies")
 def a_rank_dies(c, doctor):
-    """Why: ranks that have ended are no fault of the cluster."""
+    """Why: ranks that have ended are not a fault of the cluster."""
     ranks = c.ranks([0, 1], "loop:8:100000:never")
     until_looping(ranks)
     ranks[1].signal(SIGKILL)
@@ -97,7 +97,7 @@ def an_interface_of_a_ring_is_switched_off(c, doctor):
     for node in (1, 2):
         assert only(reported[node], "MC202")["object"] == "node node-0, interface to-1"
     assert doctor.run_remedy(only(reported[1], "MC202")) == 0
-    c.restore("0-1")  # A system would make a link-local address.
+    c.restore("0-1")  # A system would create a link-local address.
 
 
 @row(ring(3), peer_settings=PATIENT, discovery=True)
@@ -411,7 +411,7 @@ def refuse_a_restart(c, node):
 
 @row(pair(), peer_settings=PATIENT)
 def a_restart_is_refused_and_asked_for_again(c, doctor):
-    """Why: doctor had no finding, and status reported it for ever without a remedy."""
+    """Why: doctor had no finding, and status reported it forever without a remedy."""
     start = c.own_part(1)["start"]
     config, right = refuse_a_restart(c, 1)
     reported = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}

@@ -1,4 +1,4 @@
-"""First light in the lab: a command in place of a person pulls a cable, and the resulting file
+"""First light in the lab: a command instead of a person pulls a cable, and the resulting file
 replays."""
 
 import subprocess
@@ -12,7 +12,7 @@ from conftest import PATIENCE
 from ground.cluster import PATIENT
 from ground.wiring import pair
 
-# As with a person, without the seconds.
+# As with a person, but without the delays.
 HANDS = """case "$1" in
   pull) ip link set "$2" down ;;
   plug) ip link set "$2" up && {then} ;;
@@ -39,13 +39,13 @@ def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
     c = lab(pair(cables=cables), peer_settings=PATIENT)
     end = c.wiring.cables[0].end_at("node-0")
     c.wait_rails(0, 1, cables)
-    # The system has removed the address; nothing restores that of two cables, which is noticed.
+    # The system has removed the address; nothing restores it for two cables, which is noticed.
     then = f"ip addr replace {end.ipv6}/64 dev {end.interface} nodad" if cables == 1 else "true"
     process, output = first_light(c, 0, tmp_path, "system,platform,neighbour,pull,sleep", then)
     assert process.finish() == 0, process.lines
     document = read(output)
     found = verdicts(document)
-    # Verdicts about times depend on this machine; that the times exist does not.
+    # Verdicts about times depend on this machine; their existence does not.
     for name in ("pull-seen", "pull-rails", "plug-rails", "neighbour-answers"):
         assert found[name][0] != "not tried", (name, found[name], process.lines)
     for name in ("pull-daemon", "multicast"):

@@ -26,7 +26,7 @@ def state_of(pid):
 
 
 def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
-    """Why: a test that cuts a cable that carries nothing shows nothing."""
+    """Why: a test that cuts an unused cable shows nothing."""
     c = lab(pair(cables=2))
 
     def carrier(node, interface):
@@ -43,7 +43,7 @@ def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_when_the_process_that_made_a_lab_is_killed(lab, tmp_path, number):
     """Why: a killed run cannot clean up itself; the kernel must do it."""
-    lab(pair()).end()  # Says that it is skipped, where it is.
+    lab(pair()).end()  # Prints whether it is skipped, and where.
     before = interfaces()
     (tmp_path / "other").mkdir()
     maker = Process([sys.executable, "-c", f"""if True:
@@ -76,7 +76,7 @@ def test_a_stopped_process_does_not_block_the_teardown(lab):
 
 def test_tests_are_skipped_with_a_reason_if_namespaces_are_not_allowed(lab, tmp_path):
     """How: a test of this file runs with a limit of zero network namespaces."""
-    lab(pair()).end()  # Says that it is skipped, where it is.
+    lab(pair()).end()  # Prints whether it is skipped, and where.
     limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"
     forbid = f"for limit in {limits}; do echo 0 > $limit; done"
     done = completed(["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid}; exec "$@"', "sh",

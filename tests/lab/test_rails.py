@@ -17,7 +17,7 @@ SHARES = {"first bytes": 0.002, "a quarter": 0.25, "half": 0.5, "nearly all": 0.
 
 
 def reach(c, phase, start_other):
-    """Returns at that phase of the operation that rank 0 has begun."""
+    """Returns in that phase of the operation that rank 0 has begun."""
     if phase == "one rank waits":
         wait_until(lambda: c.status(0)["jobs"][0]["ranks"][0].get("operation"), "it waits")
         return
@@ -70,7 +70,7 @@ def test_both_pulled_for_less_than_the_grace_period_cost_a_pause(lab):
             c.cut(first)
             c.cut(second, at=1)
             c.wait_rails(0, 1, 0)
-            c.restore(first)   # One is enough to go on.
+            c.restore(first)   # One is enough to continue.
             c.wait_rails(0, 1, 1)
             c.restore(second)
             c.wait_rails(0, 1, 2)

@@ -1,5 +1,5 @@
-"""On a switch, where others could read what passes: payload is encrypted, or one end alone asks for it. That
-nothing of it can be read then is in faults/test_trust.py."""
+"""On a switch, where others could read what passes: payload is encrypted, even if only one end requests it.
+faults/test_trust.py checks that nothing of it can be read then."""
 
 from conftest import wait_until
 from ground.outcomes import all_fine

@@ -93,7 +93,7 @@ def test_doctor_finds_why_launch_cannot_use_a_host(lab):
     strict = hosts.client_config("knows_one", known=["node-1"])
     found = doctor(hosts, *command, f"ssh -F {strict}")
     assert found["node-2"]["code"] == "MC605" and found["node-1"]["code"] == "MC614", found
-    # It differs from the known one.
+    # It differs from the known key.
     changed = hosts.client_config("changed", known=[])
     (hosts.folder / "changed_hosts").write_text(
         "node-2 " + " ".join((hosts.folder / "user_key.pub").read_text().split()[:2]) + "\n")

@@ -65,7 +65,7 @@ def test_both_streams_stay_apart_and_every_byte_comes(hosts):
     for rank in range(3):
         mine = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
         assert mine == [str(i) for i in range(1, 20001)] + ["no end"]
-    # The output of the machine's own shells at their start is [node-N]'s.
+    # The startup output of the machine's shells gets the prefix [node-N].
     said_by_ranks = [line for line in done.stderr.splitlines() if not line.startswith("[node-")]
     assert sorted(said_by_ranks) == [f"[{rank}] oops {rank}" for rank in range(3)]
 
@@ -116,7 +116,7 @@ def test_signals_reach_ranks_on_every_host(hosts, number):
     all_gone(hosts, pids)
 
 
-# Why: an abandoned rank would hold a GPU and its place in the job for ever.
+# Why: an abandoned rank would hold a GPU and its place in the job forever.
 def test_ranks_end_when_launch_is_killed(hosts):
     process, pids = waiting_ranks(hosts)
     process.signal(signal.SIGKILL)
@@ -164,7 +164,7 @@ def test_directory_is_the_one_asked_for(hosts):
     there = hosts.folder / "a place"
     there.mkdir()
     assert hosts.run("--hosts", "node-1", "--cwd", there, "--", "pwd").stdout == f"[0] {there}\n"
-    # Without one it is the current folder, where the host has it.
+    # Without --cwd it is the current folder, if the host has it.
     assert hosts.run("--hosts", "node-1", "--", "pwd").stdout == f"[0] {hosts.cluster.folder}\n"
     done = hosts.run("--hosts", "node-1", "--cwd", "/no/such", "--", "pwd")
     assert done.returncode == 127 and "host node-1: no folder /no/such; nothing was started" in done.stderr
@@ -181,12 +181,12 @@ def test_ranks_on_other_hosts_read_launchs_input(hosts, stdin, counts):
     done = hosts.run("--hosts", "node-1,node-2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input=text)
     assert sorted(line.split() for line in done.stdout.splitlines()) == [
         ["[0]", counts[0]], ["[1]", counts[1]]], done.stderr
-    # Nor does it disturb a rank that reads nothing.
+    # It does not disturb a rank that reads nothing, either.
     done = hosts.run("--hosts", "node-1", "--", "true", input=text)
     assert done.returncode == 0, done.stderr
 
 
-# Why: Python's own message came from each rank, without the host's name.
+# Why: Each rank printed Python's own message, without the host's name.
 def test_a_script_that_is_on_no_other_host_is_reported_before_anything_starts(hosts, tmp_path):
     done = hosts.run("--hosts", "node-1", "--cwd", tmp_path, "--", "python3", "nothere.py")
     assert done.returncode == 127
@@ -214,7 +214,7 @@ def said(done):
                   if " of 3 in " in line)
 
 
-# Why: the launch's name must be the same on hosts on which mpirun itself does not run.
+# Why: the launch's name must be the same on hosts where mpirun itself does not run.
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (openmpi-bin)")
 def test_mpirun_over_hosts_makes_one_job(hosts):
     done = hosts.call(["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "--host",

@@ -1,5 +1,5 @@
 """Every stranger at the peer port is counted and logged, a few lines a second at most, and changes
-nothing else: jobs run on, links stay, memory and descriptors are as before."""
+nothing else: jobs continue, links stay up, and memory and descriptors are as before."""
 
 import os
 import re

@@ -12,7 +12,7 @@ from ground.wiring import pair
 
 ROUNDS = 2
 SUMS = 4  # In each turn; the first one measures the rails and does not count.
-SECONDS = 1.4  # For about one sum: some chunks more than rails may have in flight.
+SECONDS = 1.4  # For about one sum: a few more chunks than rails may have in flight.
 
 
 def megabits(c, cables):

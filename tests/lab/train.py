@@ -1,6 +1,6 @@
 """A rank that trains a small network until a file exists, checking every gradient.
 
-Stock MLX through mlxcomm. Batches follow from step and rank, so each rank also computes the
+Stock MLX through mlxcomm. Batches are derived from step and rank, so each rank also computes the
 expected average over all ranks. In the end all compare their parameters, bit by bit.
 """
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads from a real daemon: with its own parser, and with promtool where there is one."""
+"""What Prometheus reads from a real daemon: with its own parser, and with promtool if available."""
 
 import contextlib
 import re
@@ -31,7 +31,7 @@ def samples(text):
 
 @pytest.fixture
 def measured(cluster):
-    """Two daemons that have done a job of two ranks; and the first one's metrics."""
+    """Two daemons that have run a job of two ranks, and the first one's metrics."""
     port = free_port()
     c = cluster(2, start=False, top_settings=f'metrics {{ listen: "127.0.0.1:{port}" }}')
     c.start_daemon(0)
@@ -106,8 +106,8 @@ def test_a_scrape_of_a_daemon_that_stops_ends(measured):
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 
 
-# Why: anybody on the machine may connect there. A job beside it goes on, and who asks later gets the page.
-# While hundreds of connections say nothing, who asks waits behind them.
+# Why: any process on the machine may connect there. A job continues in the meantime, and later requests get
+# the page. While hundreds of connections are silent, other requests wait behind them.
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")
 @pytest.mark.parametrize("said, count", [
     (b"", 500), (GET, 500), (GET + b"x: y\r\n" * 20_000, 20), ((GET + b"\r\n") * 500, 20),
@@ -120,7 +120,7 @@ def test_abusive_connections_block_no_scrape_and_leak_nothing(measured, said, co
             for _ in range(count):
                 one = held.enter_context(socket.socket())
                 one.setblocking(False)
-                with contextlib.suppress(OSError):  # No more are taken, or it has been ended.
+                with contextlib.suppress(OSError):  # No more are accepted, or it has been ended.
                     one.connect_ex(("127.0.0.1", port))
                     one.sendall(said)
             if count < 100:

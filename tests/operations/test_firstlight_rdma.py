@@ -27,7 +27,7 @@ def config(fake, folder, limits):
     return path
 
 
-# As strict as Apple's devices are said to be; like Linux's; one whose driver hangs and refuses.
+# As strict as Apple's devices are reported to be; like Linux's; one whose driver hangs and refuses.
 @pytest.mark.parametrize("limits, wanted, refuted", [
     ("APPLE", "", set()),
     ("LINUX", "unreliable_only 0\n", {"rdma-no-rc", "rdma-access-needed", "rdma-receives-before",

@@ -7,7 +7,7 @@ import pytest
 from conftest import wait_until
 from ground.outcomes import ranks_on
 
-# 16 MiB again and again. A rank says "looping" once everything that is made at first use exists.
+# 16 MiB repeatedly. A rank says "looping" once everything that is made at first use exists.
 SUMS = f"loop:{16 << 20}:{16 << 20}:never"
 SENDS = f"send:{16 << 20}:never"
 # (daemons, ranks): 1x2, 1x4, 2x1, 2x2, 3x1
@@ -28,7 +28,7 @@ def run(cluster, task, nodes, ranks):
 
 
 def nothing_is_left(cluster, nodes):
-    """Every group is gone everywhere, with all that it had."""
+    """Every group is gone everywhere, with all of its resources."""
     def empty():
         return all(not cluster.status(node)["jobs"] for node in range(nodes))
 
@@ -66,7 +66,7 @@ def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
 
 
 def test_what_operations_had_needed_goes_back_when_no_job_is_left(duo):
-    """Why: what the largest moment of a daemon's life had needed would stay for the rest of it."""
+    """Why: memory needed at a daemon's peak would otherwise stay allocated for the rest of its life."""
 
     def memory():
         return [int(duo.status(node)["nodes"][0]["memory_bytes"]) for node in range(2)]

@@ -1,5 +1,5 @@
 """Every operation over RDMA rails of the fake verbs (tests/fake_verbs), on real daemons: with
-devices like Apple's, like Linux's, with loss, and while queue pairs fail and come back meanwhile."""
+devices like Apple's, like Linux's, with loss, and while queue pairs fail and recover."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ DEVICE = "device rdma_en1 127.0.0.1\n"
 
 
 class FakeVerbs:
-    """Controls the devices' behaviour, and has the mistakes that they report."""
+    """Controls the devices' behaviour, and collects the violations that they report."""
 
     def __init__(self, folder, library):
         self.folder = folder
@@ -26,7 +26,7 @@ class FakeVerbs:
         self.want("")
 
     def want(self, lines):
-        """Sets lines for the default device."""
+        """Sets the lines of the default device."""
         self.write(DEVICE + lines)
 
     def write(self, lines):
@@ -132,7 +132,7 @@ def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
 
 
 def test_queue_pairs_that_fail_under_operations_are_not_noticed(cluster, verbs):
-    """How: all queue pairs of the device fail again and again while every operation is made."""
+    """How: all queue pairs of the device fail repeatedly while every operation runs."""
     c = start(cluster, verbs, 2, "APPLE")
     done = threading.Event()
 
@@ -163,7 +163,7 @@ def figure(cluster, name):
     pytest.param("LINUX", "unreliable_only 0\n", SUMS, marks=pytest.mark.slow),
     ("LINUX", "unreliable_only 0\n", SENDS)])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
-    """How: 4 MiB are counted, after the first data, with which regions are made."""
+    """How: counts 4 MiB, after the first data, for which regions are registered."""
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
     processes = start_ranks(c, task, 2, 2)
@@ -182,7 +182,7 @@ def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits
 
 
 def test_a_rank_killed_in_the_middle_of_large_sends_leaves_nothing(cluster, verbs):
-    """Why: its arena goes while queue pairs send from it."""
+    """Why: its arena disappears while queue pairs send from it."""
     c = start(cluster, verbs, 2, "APPLE")
     for _ in range(3):
         processes = start_ranks(c, SUMS, 2, 2)

@@ -90,7 +90,8 @@ def test_doctor_and_status_report_why_there_is_no_rail(cluster, verbs, code, con
 
 
 def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
-    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable."""
+    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable is plugged
+    in."""
     gids = "fe80::347c:94ff:fecd:45c4,127.0.0.77\nipv4_gids_only 1\n"
     verbs.write(OF_INTERFACE + gids + "no_ipv4 rdma_127.0.0.1\n")
     c = cluster(2, top_settings=settings(verbs))
@@ -158,7 +159,7 @@ def test_a_report_checks_what_is_assumed_about_devices(cluster, fake_verbs, tmp_
     assert re.search(r"receives_after_ready +true +assumed for Apple's devices", text), text
     assert re.search(r"library +\S+libfake_verbs.so +configured", text), text
     assert re.search(r"rdma 127.0.0.1 .*rdma_en1 .*  up  .*UC  .*out ", text), text
-    # The daemon's own rails have not suffered.
+    # The daemon's own rails are not affected.
     wait_until(lambda: all(rail["state"] == "up" for rail in rdma_rails(c, 0)), "the rail is up")
 
 

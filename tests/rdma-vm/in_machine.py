@@ -1,4 +1,4 @@
-"""Tests of this folder run in a virtual machine with soft-RoCE, all of them in one boot of it.
+"""Tests of this folder run in a virtual machine with soft-RoCE, all in one boot.
 
 pytest starts the machine (`run`), in which a second pytest runs the same tests and writes reports into a
 shared folder; this one passes them on as its own, with their output. Without a machine the tests are skipped.
@@ -17,15 +17,16 @@ import pytest
 FOLDER = pathlib.Path(__file__).resolve().parent
 BUILD = FOLDER.parents[1] / "build"
 INSIDE = "MLXCOMM_RDMA_VM_REPORTS"  # In the machine: the file for reports.
-# Of a test that hangs: below the timeout that tests/run gives one outside, so that the machine tells where.
+# Of a test that hangs: below the timeout that tests/run gives one outside, so that the machine reports where
+# it hangs.
 TEST_SECONDS_MAX = 840
-SECONDS_MAX = 3600  # Of a machine that hangs itself. On a busy one all tests together have taken 840.
+SECONDS_MAX = 3600  # For a machine that hangs. On a busy machine all tests together have taken 840.
 CANNOT_BE_HAD = 3
 PASSED_ON = ("MLXCOMM_BUILD", "MLXCOMM_RDMA_VM_ALL", "PATH")
 
 
 class Reporter:
-    """In the machine: writes what pytest reports, a line of JSON each."""
+    """In the machine: writes pytest's reports, one line of JSON each."""
 
     def __init__(self, config, path):
         self.config = config
@@ -44,7 +45,8 @@ class Reporter:
 
 
 class Machine:
-    """One boot, for all tests of the session that want it; `cannot` and `broken` say why there is none."""
+    """One boot, for all tests of the session that need it; `cannot` and `broken` have the reason if there is
+    none."""
 
     def __init__(self, config, nodeids, folder):
         self.folder = folder
@@ -68,7 +70,7 @@ class Machine:
         if config.pluginmanager.hasplugin("timeout"):
             options += ["--timeout", str(TEST_SECONDS_MAX)]
         passed_on = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
-        # It ends with this process, whatever ends it.
+        # It ends with this process, however that ends.
         command = ["setpriv", "--pdeathsig", "TERM", FOLDER / "run", "-t", SECONDS_MAX, "-o", folder,
                    "env", *passed_on, f"{INSIDE}={self.reports}", sys.executable, "-m", "pytest",
                    *options, *(config.rootpath / nodeid for nodeid in nodeids)]
@@ -76,7 +78,7 @@ class Machine:
                                       stderr=subprocess.STDOUT, cwd=config.rootpath)
 
     def read_reports(self):
-        """True: there were some. A line that is not whole yet is left."""
+        """True: there were some. An incomplete line is left for later."""
         with open(self.reports, encoding="ascii") as file:
             file.seek(self.offset)
             text = file.read()
@@ -94,7 +96,7 @@ class Machine:
         return pathlib.Path(self.output.name).read_text(encoding="utf-8", errors="replace")
 
     def results(self, nodeid):
-        """The reports of a test, once it has finished; None: the machine has ended without it."""
+        """The reports of a test, once it has finished; None: the machine ended without it."""
         while nodeid not in self.finished:
             has_ended = self.child.poll() is not None
             if not self.read_reports() and has_ended:
@@ -113,7 +115,7 @@ def is_here(item):
 
 
 def machine_of(item):
-    """Boots it with the first test that wants it."""
+    """Boots it for the first test that needs it."""
     config = item.config
     if not hasattr(config, "rdma_machine"):
         nodeids = [one.nodeid for one in item.session.items if is_here(one)]

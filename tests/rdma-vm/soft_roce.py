@@ -9,17 +9,17 @@ import subprocess
 from conftest import Cluster, free_port, wait_until
 
 LIMITS = ["APPLE", "LINUX"]  # Unreliable queue pairs, messages of one size; reliable ones.
-MUCH = 1 << 20  # Bytes, more than what rails say of themselves.
+MUCH = 1 << 20  # In bytes, more than rails send about themselves.
 ADDRESSES = ["10.77.0.1", "10.77.0.2"]
 DEVICES = ["rxe0", "rxe1"]
 INTERFACES = ["veth0", "veth1"]
-# A neighbour is not given up while a test looks, and dialed again soon.
+# A neighbour is not given up during a test, and is redialed soon.
 PATIENT = "security: PLAIN reconnect_delay_max_ms: 200 grace_period_ms: 120000"
 QUICK = "security: PLAIN reconnect_delay_max_ms: 200"
 
 
 def chosen(cases, often):
-    """Returns all cases with MLXCOMM_RDMA_VM_ALL=1, or else one, because each takes half a minute."""
+    """Returns all cases with MLXCOMM_RDMA_VM_ALL=1, otherwise one, because each takes half a minute."""
     return cases if os.environ.get("MLXCOMM_RDMA_VM_ALL") == "1" else [cases[often]]
 
 
@@ -56,12 +56,12 @@ class SoftRoceCluster(Cluster):
         return sum(int(self.rails(node).get("rdma", {"sent_bytes": 0})["sent_bytes"]) for node in (0, 1))
 
     def drivers_ended(self):
-        """How many processes that call the driver have ended, on both nodes."""
+        """Returns how many driver processes have ended, on both nodes."""
         return sum(int(device.get("drivers_ended", 0)) for node in (0, 1)
                    for device in self.status(node)["nodes"][0]["rdma"]["devices"])
 
     def pairs(self):
-        """Both queue pairs of the rail, as status names them."""
+        """Both queue pairs of the rail, as status shows them."""
         rails = [self.rails(node).get("rdma") for node in (0, 1)]
         assert all(rails), "\n".join(line for daemon in self.daemons for line in daemon.lines[-20:])
         return [(rail["local_address"], rail["remote_address"]) for rail in rails]
@@ -74,7 +74,7 @@ def call(*command):
 
 
 def queue_pairs():
-    """Of processes, as the kernel counts them: [(device, number, type, state)]."""
+    """Objects of processes, as the kernel counts them: [(device, number, type, state)]."""
     shown = json.loads(call("rdma", "-j", "resource", "show", "qp"))
     return [(pair["ifname"], pair["lqpn"], pair["type"], pair["state"]) for pair in shown if "pid" in pair]
 
@@ -88,7 +88,7 @@ def delete_device(end):
 
 
 def add_device(end):
-    """Refused while what is left of the deleted one is still in use."""
+    """Refused while remains of the deleted device are still in use."""
     command = ["rdma", "link", "add", DEVICES[end], "type", "rxe", "netdev", INTERFACES[end]]
     wait_until(lambda: subprocess.run(command, capture_output=True).returncode == 0,
                f"{DEVICES[end]} is there again")

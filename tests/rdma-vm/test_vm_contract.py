@@ -1,4 +1,4 @@
-"""What every kind of rail has to hold, over soft-RoCE's queue pairs: unreliable ones within Apple's
+"""The contract of every kind of rail, over soft-RoCE's queue pairs: unreliable ones within Apple's
 limits, and reliable ones. The same over TCP and over the fake verbs are unit tests."""
 
 import os

@@ -10,13 +10,13 @@ from soft_roce import LIMITS, MUCH, QUICK, add_device, chosen, delete_device, se
 
 
 def carries(cluster):
-    """Waits until much of the job has gone over the rail."""
+    """Waits until a large part of the job has used the rail."""
     wait_until(lambda: cluster.rdma_bytes() > MUCH, "the RDMA rail carries operations")
 
 
 @pytest.mark.parametrize("limits, end", chosen([("APPLE", 0), ("LINUX", 1)], often=0))
 def test_a_port_that_goes_down_in_mid_operation_is_not_noticed(soft_roce, limits, end):
-    """How: the daemons also have a connection over loopback, which carries on."""
+    """How: the daemons also have a connection over loopback, which continues."""
     c = soft_roce(limits, spare=True)
     with at_work(c, range(2), 1_000_000):
         carries(c)
@@ -42,7 +42,7 @@ def test_a_device_that_is_deleted_in_mid_operation_is_not_noticed(soft_roce):
 
 @pytest.mark.parametrize("limits", chosen(LIMITS, often=1))
 def test_ranks_get_an_error_when_a_daemon_is_killed(soft_roce, limits):
-    """A daemon that is started in its place has a rail again."""
+    """A daemon that is started in its place gets a rail again."""
     c = soft_roce(limits, peer_settings=QUICK)
     ranks = ranks_on(c, range(2), "loop:8:1000000:never")
     until_looping(ranks)

@@ -26,14 +26,14 @@ def test_a_port_goes_down_and_comes_back_and_it_replays(soft_roce, tmp_path):
     assert done.returncode == 0, done.stderr
     document = read(output)
     reported = {one["id"]: one["verdict"] for one in document["assumptions"]}
-    # How fast is this machine's business; that it is measured is not. Both ends are this machine's, so a
-    # connection comes back while the port is down.
+    # The speed depends on this machine; that it is measured does not. Both ends are on this machine, so a
+    # connection returns while the port is down.
     measured = [one["name"] for one in document["measurements"]]
     assert "rails back after the interface" in measured, document["events"]
     for name in ("rdma-uc", "rdma-message", "neighbour-rdma", "pull-daemon"):
         assert reported[name] == "confirmed", (name, done.stdout)
     assert {rail["transport"] for rail in document["rails"]} == {"tcp", "rdma"}
-    # What a real driver does in trials the fake does otherwise; the cables are the simulator's.
+    # A real driver behaves differently from the fake in trials; the cables are the simulator's.
     document["rdma"]["devices"] = []
     events = happened([e for e in document["events"] if e["source"] == "daemon"])
     assert all(events[rail["rail"]] == ["rail_down", "rail_up"] for rail in document["rails"]), events

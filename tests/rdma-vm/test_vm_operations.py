@@ -11,8 +11,8 @@ JOBS = ["messages", "groups", "cancel", "unequal", "messages"] * 2
 
 
 def assert_carried(cluster, before, ended):
-    """Expects that the RDMA rail carried much. Returns False if a call of the driver took longer than ten
-    seconds, as may happen under emulation: then TCP carried the rest."""
+    """Expects that the RDMA rail carried most of the data. Returns False if a call of the driver took longer
+    than ten seconds, as may happen under emulation: then TCP carried the rest."""
     if cluster.drivers_ended() != ended:
         return False
     assert cluster.rdma_bytes() > before + MUCH

@@ -23,7 +23,7 @@ def policy():
 
 
 class CannedPage(http.server.ThreadingHTTPServer):
-    """`say` reaches every open feed, and each that is opened later has what was last said of each part."""
+    """`say` reaches every open feed, and feeds opened later receive the last data of each part."""
 
     daemon_threads = True
 

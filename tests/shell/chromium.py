@@ -1,8 +1,8 @@
-"""A Chromium for the tests of mlxcommctl web's page: the system's, or else the one that playwright fetches.
+"""A Chromium for the tests of mlxcommctl web's page: the system's, otherwise the one that playwright fetches.
 
 tests/run --extra browser calls it before pytest's workers begin, because their network has no way out.
-Debian's package is installed where there is none and this user may; elsewhere (Ubuntu's is a snap, macOS)
-playwright fetches its own into build/. Without either, tests that need it are skipped with a reason.
+Debian's package is installed if none exists and this user may install it; elsewhere (Ubuntu's is a snap,
+macOS) playwright fetches its own into build/. Without either, tests that need it are skipped with a reason.
 """
 
 import os
@@ -17,7 +17,7 @@ PATIENCE = 300  # Seconds for each way to get one.
 
 
 def find(play=None):
-    """Its path; or that of playwright's own, whether it is there or not."""
+    """Its path, or that of playwright's own, even if that does not exist."""
     for name in ("chromium", "google-chrome"):
         if found := shutil.which(name):
             return found
@@ -26,7 +26,7 @@ def find(play=None):
 
 
 def launched():
-    """For a fixture: yields a browser; skips its tests where none starts."""
+    """For a fixture: yields a browser; skips its tests if none starts."""
     import pytest
 
     sync = pytest.importorskip("playwright.sync_api",
@@ -69,4 +69,4 @@ def fetch():
 if __name__ == "__main__":
     if not is_there():
         fetch()
-    print("Chromium is there" if is_there() else "Chromium cannot be had: tests of the page are skipped")
+    print("Chromium is there" if is_there() else "Chromium is not available: tests of the page are skipped")

@@ -1,4 +1,4 @@
-"""All commands and options of mlxcommctl, by its own account, and how the tests run each verb."""
+"""All commands and options of mlxcommctl, as it lists them, and how the tests run each verb."""
 
 import json
 import os
@@ -31,8 +31,8 @@ def has(command, name):
     return any(name in option["names"] for option in command["options"])
 
 
-# What verbs need so that they end and change nothing of the machine. Those of a cluster are run beside a key
-# file "there", in the current folder; a service is put below it.
+# What verbs need to end without changing the machine. Those of a cluster use a key file "there" in the
+# current folder; a service is put below it.
 ARGUMENTS = {
     "cluster create": ["--key-file", "own"],
     "cluster join": ["--key-file", "own", "--from", "there"],

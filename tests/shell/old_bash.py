@@ -11,14 +11,14 @@ TARBALL = BUILD / "bash-3.2.57.tar.gz"
 
 
 def fetch():
-    """Why it is not available; empty: it is there. An existing one from any source is used."""
+    """Why it is not available; empty if it is. An existing one from any source is used."""
     if TARBALL.exists():
         return ""
     try:
         with urllib.request.urlopen(SOURCE, timeout=20) as answer:
             content = answer.read()
     except OSError as error:
-        return f"bash 3.2 cannot be had: {SOURCE}: {error}"
+        return f"bash 3.2 is not available: {SOURCE}: {error}"
     TARBALL.write_bytes(content)
     return ""
 

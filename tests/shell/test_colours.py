@@ -22,7 +22,7 @@ def on_a_terminal(*arguments, folder=None, **variables):
     try:
         while piece := os.read(ours, 65536):
             text += piece
-    except OSError:  # Linux's answer when the other end is closed.
+    except OSError:  # Linux's result when the other end is closed.
         pass
     os.close(ours)
     child.wait(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Completion in real shells: for every verb, the offers are what mlxcommctl accepts."""
+"""Completion in real shells: for every verb, mlxcommctl accepts everything that is offered."""
 
 import os
 import pty
@@ -32,7 +32,7 @@ def script(shell, tmp_path):
 
 
 def bash_offers(line, tmp_path):
-    """As bash calls the function: with the words, the last one being completed."""
+    """Calls the function as bash does: with the words, the last one being completed."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     done = subprocess.run(
@@ -83,7 +83,7 @@ class Terminal:
             self.unread += os.read(self.ours, 65536).decode(errors="replace")
 
     def completed(self, line):
-        """The line that the shell makes of this one and a tab, printed by `printf` around it."""
+        """Returns what the shell makes of this line and a tab, by wrapping it in `printf`."""
         self.write("\x15" + line + "\t\x01printf '[%s]\\n' '\x05'\n")
         shown = self.read_until("]\r\n")
         self.read_until("ready> ")
@@ -146,10 +146,10 @@ def test_values_are_completed_and_arguments_of_options_are_not_verbs(shell, offe
     # A job may have a verb's name.
     assert "--tracks" in offers("mlxcommctl record --job bench --", tmp_path)
     assert "printf" in offers("mlxcommctl launch -n 2 -- print", tmp_path)
-    assert not offers("mlxcommctl bench --rank ", tmp_path), "files are no numbers"
+    assert not offers("mlxcommctl bench --rank ", tmp_path), "files are not numbers"
 
 
-# Why: names of files were split at spaces, and bash takes the text behind '=' for a word.
+# Why: file names were split at spaces, and bash treats the text after '=' as a word.
 def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     (tmp_path / "my notes.sock").write_text("")
     (tmp_path / "other file").write_text("")
@@ -166,7 +166,7 @@ def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     assert completed("mlxcommctl launch -n 2 -- cat my") == r"mlxcommctl launch -n 2 -- cat my\ notes.sock"
     assert completed("mlxcommctl launch --env A=B --std") == "mlxcommctl launch --env A=B --stdin"
     assert completed("mlxcommctl launch --cwd some") == r"mlxcommctl launch --cwd some\ folder" + end
-    if any_shell.name == "bash":  # Others offer files where there is no folder.
+    if any_shell.name == "bash":  # Others offer files if there is no folder.
         assert completed("mlxcommctl launch --cwd oth") == "mlxcommctl launch --cwd oth"
 
 
@@ -182,7 +182,7 @@ def test_fish_completes_files_too(tmp_path):
     assert "my notes.sock" in fish_offers("mlxcommctl launch -n 2 -- cat my", tmp_path)
 
 
-# How: the daemon of the socket on the line is asked; without one nothing is offered.
+# How: queries the daemon of the socket on the line; without one nothing is offered.
 def test_names_of_nodes_are_those_that_the_daemon_knows(duo, any_shell, tmp_path):
     line = f"mlxcommctl ping --socket {duo.socket(0)} node-"
     offered = mlxcommctl("__complete", *line.split()).stdout

@@ -1,10 +1,10 @@
-"""Exit codes are those that the man page and --help list, and that occur."""
+"""Exit codes are those that the man page and --help list, and all of them occur."""
 
 import re
 
 from shell.command_table import has, mlxcommctl, verbs
 
-# What a verb needs before it calls a daemon.
+# Files that a verb needs before it calls a daemon.
 ARGUMENTS = {
     "ping": ["node-0"],
 }
@@ -27,7 +27,7 @@ def test_wrong_usage_is_2():
     assert mlxcommctl("cluster").returncode == mlxcommctl("nonsense").returncode == 2
     for verb in verbs():
         done = mlxcommctl(*verb.split(), "--no-such-option-exists")
-        # The options behind a program that a verb runs belong to the program.
+        # Options after a program that a verb runs belong to the program.
         assert done.returncode == 2, (verb, done.stdout)
 
 

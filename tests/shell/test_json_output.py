@@ -22,10 +22,10 @@ ARGUMENTS = {
     "record": ["--tracks"],
     "kill": ["train"],
 }
-# One line each: they may go on for ever.
+# One line each: they may run forever.
 PRINTS_LINES = {"events"}
 # Its findings about this machine are not these tests' subject.
-# The daemon's key is in another file than the one that changes here, and it says so.
+# The daemon's key is in a different file from the one that changes here, and the verb reports that.
 CODES = {"doctor": (0, 1, 4), "cluster key rotate": (1,),
          "service restart": (0, 1), "service status": (0, 3)}
 # Shows other programs' output, line by line; it has none of its own.
@@ -34,7 +34,7 @@ PRINTS_OTHERS_OUTPUT = {"launch", "service logs"}
 
 def schema_of(verb):
     done = mlxcommctl("schema", *verb.split())
-    assert done.returncode == 0, f"{verb} prints JSON, of which nobody says what it holds: {done.stderr}"
+    assert done.returncode == 0, f"{verb} prints JSON that no schema describes: {done.stderr}"
     return json.loads(done.stdout)
 
 
@@ -92,12 +92,12 @@ def test_schema_of_a_verb_without_one_lists_those_that_exist():
     assert set(listed) == set(WITH_JSON)
 
 
-# Why: a program that reads standard output alone got nothing from a verb that failed.
+# Why: a program that only reads standard output got nothing from a failed verb.
 @pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export",
                                   "bench"])
 def test_a_verb_that_fails_reports_it_in_json(verb, tmp_path):
     socket = str(tmp_path / "nobody.sock")
-    arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks is for --json alone.
+    arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks works only with --json.
     done = mlxcommctl(*verb.split(), *arguments, "--json", "--socket", socket)
     assert done.returncode == 3, done
     error = json.loads(done.stdout.splitlines()[-1])["error"]

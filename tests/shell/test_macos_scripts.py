@@ -1,10 +1,10 @@
 """The scripts, from install to uninstall, on a machine that looks like a Mac to them.
 
-Why: no Mac is at hand, and a Mac's bash is 3.2, its userland BSD's, its service manager launchd.
+Why: no Mac is available; a Mac has bash 3.2, a BSD userland, and launchd as service manager.
 How: a root folder of folders (mount namespaces), where PATH leads to stand-ins for macOS's own
-programs and to this system's userland without what is GNU's alone (macos_userland/), and to a
-bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's; what macOS's linker
-reads of it are lines behind its end.
+programs and to this system's userland without GNU-only features (macos_userland/), and to a
+bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's; the data that macOS's linker
+reads is appended to it.
 """
 
 import fcntl
@@ -85,7 +85,7 @@ exec chroot "$root" "$MAC_SCRATCH/tools/env" PATH="$MAC_SCRATCH/tools:/usr/local
 
 
 class Mac:
-    """A machine whose own folders last from one `run` to the next; what runs in it ends with it."""
+    """A machine whose own folders survive from one `run` to the next; its processes end with it."""
 
     def __init__(self, folder, shell):
         self.disk = folder / "disk"
@@ -120,7 +120,7 @@ class Mac:
         return done.stdout + done.stderr
 
     def has_ended(self):
-        """And what its launchd kept with it."""
+        """Includes what its launchd keeps."""
         for name in ("keeper", "pid"):
             (self.state / name).unlink(missing_ok=True)
 
@@ -139,7 +139,7 @@ def mac(tmp_path, shell):
 def test_install_deps_installs_what_brew_does_not_have(mac):
     (mac.state / "brew").write_text("cmake\nninja\n")
     said = mac.run('"$FOLDER/config/install-deps" --tests; "$FOLDER/config/install-deps"')
-    assert said.count("install-deps: brew install ") == 1  # All is there the second time.
+    assert said.count("install-deps: brew install ") == 1  # Everything exists the second time.
     have = (mac.state / "brew").read_text().split()
     assert {"grpc", "abseil", "asio", "shellcheck"} <= set(have)
     assert have.count("cmake") == 1
@@ -152,7 +152,7 @@ ABSL = "/opt/homebrew/opt/abseil/lib/libabsl_base.2508.0.0.dylib"
 
 def build(mac):
     """mlxcommd and mlxcommctl as a build on a Mac would have left them, over Homebrew's
-    libraries. Returns how its mlxcommctl makes it a service."""
+    libraries. Returns how mlxcommctl installs the service there."""
     for name in ("mlxcommd", "mlxcommctl"):
         body = pathlib.Path(find_program(name)).read_bytes()
         mac.object_file(mac.folder / "built" / name, body,
@@ -175,7 +175,7 @@ done
 
 
 def test_the_service_comes_outlives_an_upgrade_of_homebrew_and_goes(mac):
-    """Why: the daemon's libraries are Homebrew's, of one version, in a user's folders."""
+    """Why: the daemon's libraries come from Homebrew, in one version, in a user's folders."""
     program = build(mac)
     (mac.state / "disabled").write_text("")  # By an earlier `launchctl disable`.
     said = mac.run(f"""
@@ -223,7 +223,7 @@ mlxcommctl status
 
 
 def test_the_log_of_a_daemon_that_runs_is_turned(mac):
-    """Why: a descriptor of launchd's stays with the rotated file, which then grows without end."""
+    """Why: launchd's descriptor stays with the rotated file, which then grows without limit."""
     mac.run(f"""
 {build(mac)}
 {SHOWN}
@@ -237,7 +237,7 @@ mlxcommctl status
     log = mac.disk / "var/log/mlxcommd"
     assert "is ready" in (log / "mlxcommd.log.0").read_text()
     assert "log reopened" not in (log / "mlxcommd.log.0").read_text()
-    # A user's existing configuration is kept, and with it launchd's log.
+    # A user's existing configuration is kept, and so is launchd's log.
     lines = [line.split() for line in (mac.disk / "etc/newsyslog.d/mlxcommd.conf").read_text().splitlines()
              if not line.startswith("#")]
     with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
@@ -247,7 +247,7 @@ mlxcommctl status
 
 
 def test_a_wrong_configuration_is_not_tried_again_and_a_crash_is(mac):
-    """Why: launchd restarts, every ten seconds, each program that did not end with 0."""
+    """Why: launchd restarts, every ten seconds, each program that did not exit with 0."""
     mac.run(f"""
 {build(mac)}
 {SHOWN}
@@ -281,7 +281,7 @@ def test_a_missing_library_leaves_the_installation_unchanged(mac):
 
 
 def test_an_otool_that_fails_is_not_one_that_names_no_libraries(mac):
-    """Why: without the developer tools a daemon without its libraries was put there, and did not start."""
+    """Why: without the developer tools a daemon without its libraries was installed, and did not start."""
     program = build(mac)
     for otool in ("echo 'no developer tools were found' >&2; exit 69", None):
         (mac.folder / "tools/otool").unlink()
@@ -295,7 +295,7 @@ def test_an_otool_that_fails_is_not_one_that_names_no_libraries(mac):
 
 
 def test_a_service_that_is_loaded_but_not_running_is_reported(mac):
-    """Why: launchd knows it as well, and starts it again every ten seconds."""
+    """Why: launchd knows it, too, and restarts it every ten seconds."""
     said = mac.run(f"""
 {build(mac)}
 {SHOWN}
@@ -311,7 +311,7 @@ mlxcommctl service status
 
 
 def test_the_userland_refuses_gnu_extensions(mac):
-    """Why: a stand-in that accepts everything finds nothing."""
+    """Why: a stand-in that accepts everything detects nothing."""
     for line in ("sed -i s/a/b/ x", "cp -u a b", "sed 's/a\\+/b/' x", "install -D a b", "mv -T a b",
                  "grep --quiet a x", "realpath .", "nproc", "timeout 1 true"):
         said = mac.run(f"cd /Library; : > x; : > a; if {line}; then exit 3; fi")

@@ -1,4 +1,5 @@
-"""Man pages, which the programs write from their parsers, have all that --help has, and man can read them."""
+"""Man pages, which the programs write from their parsers, contain everything that --help shows, and man can
+read them."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""README's "One machine": its program and its commands as they stand there, and what they say."""
+"""README's "One machine": runs its program and its commands as written, and checks their output."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ def blocks():
 
 
 def pattern(promised):
-    """Figures, units and the machine's name are others elsewhere."""
+    """Figures, units and the machine's name differ elsewhere."""
     def of(word):
         if re.fullmatch(r"\d+\.\d+(\.\d+)?", word):
             return r"[0-9.]+"
@@ -50,7 +50,7 @@ def test_readmes_program_and_commands_do_what_it_shows(tmp_path):
         assert re.fullmatch(pattern(promised), line), job.lines
 
 
-# Why: pip 23.0, which Debian 12 has, knows no -C, and there README's first command ended.
+# Why: pip 23.0 of Debian 12 does not know -C, so README's first command failed there.
 def test_scripts_that_build_the_package_suit_the_pip_of_debian_12():
     root = pathlib.Path(__file__).parents[2]
     for script in ("client/examples/demo", "tests/run", "tests/bench/run"):

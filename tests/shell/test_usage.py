@@ -13,7 +13,7 @@ from conftest import find_program
 from conftest import mlxcommctl as ctl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The list of changes names verbs that are gone.
+# The changelog names verbs that are gone.
 DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md", ROOT / ".github" / "SECURITY.md",
              *(path for folder in ("client", "config", "daemon", "proto", "systemd-launchd", "tests")
                for path in sorted((ROOT / folder).rglob("*.md")) if "build" not in path.parts)]
@@ -93,7 +93,7 @@ def test_help_fits_the_screen_and_shows_two_examples_that_work():
 
 
 def commands_in(line):
-    """The calls of mlxcommctl in a line for a shell, without what belongs to the shell."""
+    """The calls of mlxcommctl in a shell line, without the shell's own syntax."""
     line = re.sub(r'sudo |"\$\(command -v mlxcommctl\)"|(?<=\s)#.*$', lambda found: "mlxcommctl"
                   if "command -v" in found[0] else "", line)
     calls = []
@@ -113,7 +113,7 @@ def check(line):
 
 
 def shown_in(text):
-    """Lines of blocks for shells, and calls in prose."""
+    """Lines of shell blocks, and calls in prose."""
     for kind, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if kind in ("sh", "bash"):
@@ -122,17 +122,17 @@ def shown_in(text):
                 yield line[2:]
     prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
     for call in re.findall(r"`(mlxcommctl [^`]+)`", prose):
-        if len(call.split()) > 2:  # Else it is the name of a verb.
+        if len(call.split()) > 2:  # Otherwise it is the name of a verb.
             yield " ".join(call.split())
 
 
-# Why: `doctor --recent 10m`, as its own README had it, was refused.
+# Why: `doctor --recent 10m`, copied from its own README, was refused.
 def test_every_command_of_the_documents_is_accepted():
     refused, checked = [], 0
     for path in DOCUMENTS:
         for line in shown_in(path.read_text(encoding="utf-8")):
             if re.search(r"\.\.\.|…|[a-z]\|[a-z]| VERB| [A-Z]$", line):
-                continue  # A form, and no command.
+                continue  # A pattern, not a command.
             checked += len(commands_in(line))
             try:
                 check(line)

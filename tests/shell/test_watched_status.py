@@ -48,7 +48,7 @@ class Watched:
         try:
             while piece := os.read(self.ours, 65536):
                 self.said += piece.decode()
-        except OSError:  # Linux's answer when the other end is closed.
+        except OSError:  # Linux's result when the other end is closed.
             pass
         os.close(self.ours)
         return self.said, self.child.wait(timeout=PATIENCE)

@@ -204,7 +204,7 @@ def test_a_daemon_that_ends_is_reported_and_waited_for(solo, web):
     feed.until("status", lambda status: status["nodes"][0]["pid"] != first)
 
 
-# Why: a page of a daemon that ended earlier has to show how old its data is.
+# Why: a page of a daemon that ended earlier must show how old its data is.
 def test_stale_data_has_the_time_of_the_last_poll(solo, web):
     w = web(solo.socket(0))
     began = time.time_ns()
@@ -223,7 +223,7 @@ def test_stale_data_has_the_time_of_the_last_poll(solo, web):
     assert later.until("status")["nodes"]
 
 
-# Why: a curve that begins when the page is loaded shows nothing of the minute before.
+# Why: a curve that starts when the page is loaded does not show the minute before.
 def test_the_history_is_older_than_the_browser_that_gets_it(cluster, web):
     w = web(cluster(2).socket(0))
     began = time.time()
@@ -288,7 +288,7 @@ def head_of(web, *lines, path="/"):
     return "".join(f"{line}\r\n" for line in (*first, *lines)).encode()
 
 
-# Why: each line of a head extended its time, so connections held their places for ever.
+# Why: each line of a head extended its time, so connections held their places forever.
 def test_slow_connections_take_all_places_but_have_to_end(served):
     with contextlib.ExitStack() as ended:
         def connect():
@@ -316,7 +316,7 @@ def memory_of(process):
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-# Why: its lines were kept without a limit before the token was checked.
+# Why: its lines were stored without a limit before the token was checked.
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("bind", ["127.0.0.1", "0.0.0.0"])
 def test_a_head_without_end_takes_no_memory(cluster, web, bind):
@@ -379,7 +379,7 @@ def test_connections_wait_for_free_descriptors(served):
     resource.prlimit(served.process.child.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
     with contextlib.ExitStack() as ended:
         waiting = []
-        for _ in range(4):  # Linux has a descriptor for the first one already.
+        for _ in range(4):  # Linux already has a descriptor for the first one.
             waiting.append(ended.enter_context(socket.create_connection(("127.0.0.1", served.port))))
             waiting[-1].settimeout(PATIENCE)
             waiting[-1].sendall(head_of(served) + b"\r\n")
@@ -466,7 +466,7 @@ def test_an_unavailable_address_is_named_with_the_reason(tmp_path):
         assert "no reason" not in done.stderr and "Success" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of the machine")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not an address of the machine")
 def test_it_listens_at_the_address_that_is_asked_for_and_no_other(solo, web):
     host = socket.gethostname()
     other = "127.0.0.2"
@@ -485,7 +485,7 @@ def test_it_listens_at_the_address_that_is_asked_for_and_no_other(solo, web):
     assert w.ask("", {**w.cookie, "Host": f"evil.example:{w.port}"}, address=other).status == 421
 
 
-# Why: ssh -L without a terminal leaves the program behind when its connection ends.
+# Why: ssh -L without a terminal leaves the program running when its connection ends.
 def test_it_ends_when_both_its_pipes_are_closed(cluster):
     child = subprocess.Popen([find_program("mlxcommctl"), "web", "--json", "--socket", cluster(1).socket(0)],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -1,7 +1,7 @@
 """The page of `mlxcommctl web` in headless Chromium, of real daemons and ranks.
 
-It needs what requirements-browser.txt has and a Chromium (chromium.py); what is missing is named by the test
-that is skipped. Pictures of the page are kept for people, in build/web-page.
+It needs what requirements-browser.txt has and a Chromium (chromium.py); skipped tests name what is missing.
+Pictures of the page are kept for people, in build/web-page.
 """
 
 import json
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
 
 PICTURES = chromium.BUILD / "web-page"
 WIDE = {"width": 1280, "height": 720}
-# All call all_sum until the file is there; the last rank does not call then.
+# All call all_sum until the file exists; the last rank stops calling then.
 RANK = """
 import pathlib, sys, time, mlx.core as mx, mlxcomm
 world = mlxcomm.init(timeout=300)
@@ -78,7 +78,7 @@ def until(page, condition):
 
 
 def until_shown(page, selector, text):
-    """Some element says what the pattern wants."""
+    """Some element contains what the pattern matches."""
     wanted = re.compile(text)
     return wait_until(lambda: [one for one in page.locator(selector).all_inner_texts() if wanted.search(one)],
                       f"{selector} shows {text}")
@@ -134,7 +134,7 @@ def test_the_page_shows_what_there_is(cluster, opened, tmp_path):
     assert page.trouble == []
 
 
-# Why: it had units and a rounding of its own, so that page and terminal seemed to contradict each other.
+# Why: it had units and a rounding of its own, so the page and the terminal seemed to contradict each other.
 def test_the_page_shows_figures_as_mlxcommctl_does(cluster, opened):
     _, page = opened(cluster(1).socket(0))
     table = pathlib.Path(__file__).parents[1] / "unit/client/ctl/cli/shown_quantities.def"
@@ -155,7 +155,7 @@ def scaled(text):
     return float(figure) * {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
-# Why: a file is another site than the server, so a cookie that it sets has to come with the page itself.
+# Why: a file is a different site from the server, so the page itself must set its cookie.
 def test_the_bookmark_leads_to_the_page_and_to_the_next_one(solo, browser):
     first = Web(solo.socket(0))
     page = browser.new_page()
@@ -176,7 +176,7 @@ def test_the_bookmark_leads_to_the_page_and_to_the_next_one(solo, browser):
         first.end()
 
 
-# Why: names come from others; one that is read as markup would be a program in this page.
+# Why: names come from others; a name that is parsed as markup would run as a program in this page.
 def test_a_name_is_never_read_as_markup(cluster, opened):
     evil = "<img src=x onerror=alert(1)>"
     c = cluster(1, start=False)
@@ -191,7 +191,7 @@ def test_a_name_is_never_read_as_markup(cluster, opened):
     assert page.query_selector("img") is None and page.trouble == []
 
 
-# Why: no poll happens during the test, so only events bring the change. The ring's order is not that of the
+# Why: no poll happens during the test, so only events cause the change. The ring's order is not that of the
 # names.
 def test_a_pulled_cable_is_shown_by_the_event_and_no_node_moves(lab, opened, record_property):
     c = lab(crossed(), peer_settings=PATIENT)

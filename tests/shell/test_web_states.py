@@ -1,5 +1,5 @@
 """The page of `mlxcommctl web` with made-up states (web_states.py), without a daemon: its layout, its
-colours, and pictures of it beside stored ones.
+colours, and its pictures, compared with stored ones.
 
 Pictures are drawn with a font that has a bar for each letter, because fonts differ between machines. This
 command stores them again, and also real ones with letters in build/web-page, for people:
@@ -26,7 +26,7 @@ STORED = pathlib.Path(__file__).parent / "pictures"
 KEPT = chromium.BUILD / "web-page"
 WIDE, PHONE = 1440, 390
 WIDTHS = {WIDE: "wide", 1024: "1024", 768: "768", PHONE: "phone"}
-SQUARES_MAX = 8  # Of a picture, that may differ.
+SQUARES_MAX = 8  # The share of a picture that may differ.
 COLOURS = {"light": {"good": "rgb(20, 112, 47)"}, "dark": {"good": "rgb(98, 200, 131)"}}
 
 
@@ -64,7 +64,7 @@ def shown(browser):
 
 
 def say(page, state, cluster="studio"):
-    """Shows another state; its cluster has another name by which that is known."""
+    """Shows another state; its cluster has a different name, which identifies it."""
     state.cluster = cluster
     page.server.say(state)
     wait_until(lambda: page.inner_text("#cluster") == cluster, "the page shows the state")
@@ -85,8 +85,8 @@ BOXES = """selector => {
     return [one.tagName, one.id || one.className.baseVal || one.className, x, y, width, height].join(" ");
   });
 }"""
-# Texts below 11 px, texts of which nothing is left, or a part of a line, or that are cut off without a title,
-# and what is wider than its panel.
+# Texts below 11 px, texts that are cut completely, by part of a line, or without a title, and elements wider
+# than their panel.
 FAULTS = """() => [...document.body.querySelectorAll("*")].flatMap(one => {
   const text = [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim());
   if (!one.checkVisibility() || one.closest("thead") || one.closest("title")) return [];
@@ -138,7 +138,7 @@ def test_all_can_use_it(shown, name, theme):
         assert any(one["id"] == "color-contrast" for one in found["passes"])
 
 
-# Why: rows grew from one line to six and back each second, and all below them jumped.
+# Why: rows grew from one line to six and back each second, and everything below them jumped.
 @pytest.mark.parametrize("width", [WIDE, PHONE])
 def test_nothing_moves_while_figures_change(shown, width):
     def state(rate, done, seconds):
@@ -156,7 +156,7 @@ def test_nothing_moves_while_figures_change(shown, width):
         assert page.evaluate(BOXES, selector) == before
 
 
-# Why: below the banner everything was green, and at the top right stood "live".
+# Why: everything below the banner was green, and the top right showed "live".
 @pytest.mark.parametrize("theme", COLOURS)
 def test_stale_data_is_grey_and_dated(shown, theme):
     page = shown(State(4, rate=1e9).with_job(), theme=theme)
@@ -195,7 +195,7 @@ def test_the_page_shows_when_it_lost_its_connection(shown):
     assert "mlxcommctl web --open" in page.inner_text("#trouble")
 
 
-# Why: the seventh tab got no connection, and one that was refused said that the program had been restarted.
+# Why: the seventh tab got no connection, and a refused one showed that the program had been restarted.
 def test_a_hidden_page_has_no_feed_and_a_refused_one_shows_the_reason(shown):
     page = shown(State(2))
     show = """isHidden => {
@@ -213,7 +213,7 @@ def test_a_hidden_page_has_no_feed_and_a_refused_one_shows_the_reason(shown):
     assert len(page.server.feeds) == 2
 
 
-# Why: the cable of a node that was killed was no longer drawn, though the legend says how it would look.
+# Why: the cable of a node that was killed was no longer drawn, although the legend shows such cables.
 def test_lost_nodes_stay_until_something_replaces_them(shown):
     def cables(page):
         return page.eval_on_selector_all(
@@ -241,7 +241,7 @@ def test_lost_nodes_stay_until_something_replaces_them(shown):
         "mac-3", "lost: it does not answer", "mlxcommd 0.1.0",
         "link from mac-1 lost: nothing was heard for 5 s"]
     assert page.inner_text("#node [aria-live]") == "mac-3"  # Its figures would be read aloud each second.
-    page.reload()  # The links say where they were.
+    page.reload()  # The links show where they were.
     wait_until(lambda: page.inner_text("#cluster") == "lost", "the page shows the state")
     assert sorted(is_cut for is_cut, _ in cables(page)) == [False, True, True]
     say(page, State(3, [(0, 1), (1, 2)], rate=1e9), "plugged in elsewhere")
@@ -342,11 +342,11 @@ def test_curves_go_on_where_the_history_ends(shown):
          "link_bytes_per_second": [7e9]}]}
     say(page, state, "later")
     assert right(page) == 152 and page.inner_text("#traffic .note") == "5 min peak 7.00 GB/s"
-    state.history = lambda: State.history(state)  # As a feed that was opened again tells it.
+    state.history = lambda: State.history(state)  # The same as a reopened feed sends it.
     say(page, state, "again")
     assert right(page) == 151
     say(page, State(3, rate=4e3), "heartbeats")
-    assert page.inner_text("#traffic .big") == "idle"  # As each of its links.
+    assert page.inner_text("#traffic .big") == "idle"  # The same as each of its links.
 
 
 def test_everything_is_reached_by_keyboard_and_the_focus_is_seen(shown):
@@ -383,7 +383,8 @@ def test_no_node_covers_another(shown, width):
 PICTURES = [*((name, WIDE, "light") for name in (
     "no-daemon", "alone-busy", "pair-waiting", "pair-node-lost", "four-busy", "four-pulled", "four-gone",
     "sixteen-busy", "long-names")), ("four-pulled", PHONE, "light"), ("four-pulled", WIDE, "dark")]
-# How many squares of 8 x 8 points differ in their mean colour: another antialiasing does not count.
+# The number of squares of 8 x 8 points that differ in their mean colour: different antialiasing does not
+# count.
 COMPARE = """async ([a, b]) => {
   const [one, other] = await Promise.all([[a, 8], [b, 2]].map(async ([data, side]) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
@@ -409,7 +410,7 @@ COMPARE = """async ([a, b]) => {
 
 
 def bars():
-    """A font in which each letter is a bar, as wide everywhere."""
+    """A font in which each letter is a bar, with the same width everywhere."""
     builder = pytest.importorskip("fontTools.fontBuilder", reason="there is no fontTools "
                                   "(fonttools, in tests/shell/requirements-browser.txt)")
     pens = pytest.importorskip("fontTools.pens.ttGlyphPen")
@@ -451,7 +452,7 @@ def in_squares(image, taken):
     squares.paste(whole)
     made = io.BytesIO()
     small = squares.resize((squares.width // 4, squares.height // 4), image.Resampling.BOX)
-    # Its rare colours stay what they are; in none of the pictures does a square change.
+    # Its rare colours stay unchanged; no square changes in any of the pictures.
     small.quantize(256, image.Quantize.FASTOCTREE, dither=image.Dither.NONE).save(made, "png", optimize=True)
     return made.getvalue()
 

@@ -20,7 +20,7 @@ def ring_of(count):
 
 
 class State:
-    """Nodes 0, 1, ... and cables between pairs of them; what is wrong comes by methods, each of which
+    """Nodes 0, 1, ... and cables between pairs of them; methods add faults, and each
     returns the state."""
 
     def __init__(self, count, pairs=None, names=None, rate=0.0):
@@ -32,7 +32,7 @@ class State:
         self.health = {"good": True, "text": "all is well"}
         self.happened = [("note", f"node {name}", "it is up") for name in self.names[1:]]
 
-    # --- what is wrong ----------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------
 
     def with_job(self, name="digits", ranks=None, **changes):
         ranks = ranks or max(2, self.count)
@@ -46,7 +46,7 @@ class State:
         return self
 
     def waiting(self, awaited, seconds):
-        """All ranks of the last job but one are in an operation, in which it is not."""
+        """All ranks of the last job except one are in an operation."""
         job = self.jobs[-1]
         operation = "all_reduce sum float32[1048576], operation 1204"
         waiting = [rank["rank"] for rank in job["ranks"] if rank["rank"] != awaited]
@@ -104,7 +104,7 @@ class State:
                           found="no NTP peer", remedy="turn time synchronisation on: then logs of several "
                           "nodes can be compared", command="sudo timedatectl set-ntp true")
 
-    # --- as the feed tells it -----------------------------------------------------------
+    # --- as the feed sends it -----------------------------------------------------------
 
     def port(self, node, other):
         ports = sorted({pair[1 - pair.index(node)] for pair in self.pairs if node in pair})
@@ -209,7 +209,7 @@ class State:
         return self
 
     def messages(self):
-        """The status comes last: where the page shows its cluster, it shows all of this."""
+        """The status comes last: once the page shows its cluster, it shows all of this."""
         parts = {"history": self.history, "daemon": self.daemon, "following": dict,
                  "health": lambda: self.health, "topology": self.topology, "record": self.record,
                  "events": self.events, "doctor": self.doctor, "status": self.status}
@@ -220,7 +220,7 @@ def mesh(count):
     return list(itertools.combinations(range(count), 2))
 
 
-# Each makes a state of its own, for tests change them.
+# Each makes its own state, because tests change them.
 STATES = {
     "no-daemon": lambda: State(1).never(),
     "alone-idle": lambda: State(1).unsynchronised(),

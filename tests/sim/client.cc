@@ -45,7 +45,7 @@ std::string Client::Describe() const {
   return text;
 }
 
-// The answer arrives through a socket, a moment later; not if the daemon has ended meanwhile.
+// The answer arrives through a socket a moment later, unless the daemon has ended in the meantime.
 template <typename Reply>
 std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(const Reply&),
                                                    void (Client::*on_failure)(const Failure&)) {
@@ -183,7 +183,7 @@ void Client::OnNotShrunk(const Failure& failure) {
 
 // --- walking ------------------------------------------------------------------------------
 
-// Thinks for a moment, then walks on.
+// Thinks for a moment, then continues.
 void Client::Advance() {
   if (due_ || gone_ || halted_) return;
   due_ = true;
@@ -227,14 +227,14 @@ void Client::WalkOnWithThoseLeft() {
   if (under_way_.empty()) Leave();
 }
 
-// A group is left only when nothing is under way in it.
+// A group is left only when nothing is in progress in it.
 bool Client::MustWaitBefore(const Step& step) const {
   return step.kind == Step::Kind::kRelease &&
          std::any_of(under_way_.begin(), under_way_.end(),
                      [&](const auto& entry) { return entry.second.step.group == step.group; });
 }
 
-// True: it has called an operation, and thinks before it goes on.
+// True if it has called an operation, and thinks before it continues.
 bool Client::TakeStep(const Step& step) {
   const GroupPlan& group = job_.program().groups[step.group];
   const std::uint32_t rank = RankIn(group, rank_);
@@ -276,7 +276,7 @@ void Client::OnNotReleasedGroup(const Failure& failure) {
   Advance();
 }
 
-// A split whose fence has failed has made no group that may be used.
+// A split whose fence has failed has made no usable group.
 void Client::LosePartsOf(const Step& fence) {
   for (std::size_t i = 1; fence.fence != 0 && i < failed_.size(); ++i) {
     const GroupPlan& part = job_.program().groups[i];
@@ -303,7 +303,7 @@ void Client::OnSplit(const v1::GroupReply& reply) {
   ids_[splitting_] = reply.group();
   const bool right = reply.rank() == RankIn(group, rank_) &&
                      static_cast<std::size_t>(reply.members_size()) == group.members.size();
-  if (!right) Complain("was told of another rank or size than it has split");
+  if (!right) Complain("was given a different rank or size from the one it split");
   Advance();
 }
 
@@ -346,7 +346,7 @@ void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, st
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
   intake::Submission submission;
   queue::SubmissionEntry& entry = submission.entry;
-  entry = {};  // Or what lies there by chance says what the submission is for.
+  entry = {};  // Otherwise leftover bytes would decide the submission's purpose.
   entry.ticket = ticket;
   entry.group = group;
   entry.kind = o.kind;

@@ -1,6 +1,6 @@
 // A client: the process of one rank. It joins its job, walks through the job's program with several calls
-// under way at a time, and checks every answer. When a rank is lost, a client that goes on asks for the
-// shrunk group, and makes some more calls in it.
+// in progress at a time, and checks every answer. When a rank is lost, a client that continues
+// requests the shrunk group, and makes some more calls in it.
 //
 //   joining ──▶ walking ──its end──▶ leaving ──nothing under way──▶ gone
 //      │          │ └─a rank is lost─▶ shrinking ──▶ walking on with the remaining ranks ──▲
@@ -11,7 +11,7 @@
 // A buffer that was handed back is filled with a pattern and kept for a while: a late write to it is
 // detected, and a late read sends the pattern to the other ranks.
 //
-// Owner: Job. Thread: one. Memory: buffers of calls under way, kKeptBytesMax of others.
+// Owner: Job. Thread: one. Memory: buffers of calls in progress, kKeptBytesMax of others.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ class Host;
 class Job;
 
 struct ClientOptions {
-  std::uint32_t calls_max = 2;  // Under way at a time.
+  std::uint32_t calls_max = 2;  // In progress at a time.
   std::uint64_t think_ns_max = 200 * kMicrosecond;
   std::uint64_t timeout_ns = 60 * kSecond;
   std::uint64_t join_timeout_ns = 60 * kSecond;
-  std::uint64_t joins_late_ns_max = 0;  // After the job's start.
+  std::uint64_t joins_late_ns_max = 0;  // Since the job started.
   bool gives_up = true;                 // At the first failure.
   bool shrinks = false;                 // When a rank is lost.
 };
@@ -49,7 +49,7 @@ class Client {
   struct Fate {
     std::uint64_t halts_at = kNever;
     std::uint64_t exits_at = kNever;
-    std::uint64_t differs_at = kNever;  // Calls another operation than the others.
+    std::uint64_t differs_at = kNever;  // Makes a different call from the others.
     // This long after it has begun to join, or to shrink.
     std::uint64_t exits_joining_ns = kNever;
     std::uint64_t cancels_joining_ns = kNever;
@@ -71,12 +71,12 @@ class Client {
   bool has_stopped_for_loss() const { return lost_ || shrinking() || shrinks_ > 0; }
   bool shrinking() const { return phase_ == Phase::kShrinking; }
   bool gave_up() const { return gave_up_; }  // Its last control call.
-  // How long that call has lasted, or had when it was answered; and how long it may.
+  // How long that call has lasted, or had lasted when it was answered, and its limit.
   std::uint64_t asked_for_ns() const;
   std::uint64_t asked_timeout_ns() const {
     return phase_ == Phase::kJoining ? options_.join_timeout_ns : options_.timeout_ns;
   }
-  // What it asked to shrink: the world's group, or the last that it has shrunk to.
+  // What it asked to shrink: the world group, or the group that the world has shrunk to.
   std::uint64_t main_group() const { return main_group_; }
   // It asks because another group of the job has failed, so the main one may not have.
   bool lost_elsewhere() const { return lost_elsewhere_; }
@@ -87,7 +87,7 @@ class Client {
   }
   std::uint64_t finished_calls() const { return finished_; }
   std::uint32_t shrinks() const { return shrinks_; }
-  // "step 7 all_reduce …": the call that it waits for.
+  // "step 7 all_reduce …": the call for which it waits.
   std::string Describe() const;
   std::size_t steps_taken() const { return next_; }
 
@@ -95,9 +95,9 @@ class Client {
   // Its process ends, at any point.
   void Exit();
   void OnCompleted(const collective::Action& action);
-  // The daemon lets go of its memory.
+  // The daemon releases its memory.
   void OnReleased();
-  // Its host's daemon has ended: what it waits for will never arrive.
+  // Its host's daemon has ended: its answers will never arrive.
   void OnDaemonEnded();
 
  private:
@@ -170,18 +170,18 @@ class Client {
   bool asking_ = false;  // A control call has not been answered.
   std::uint64_t asked_ns_ = 0;
   std::uint64_t asks_ = 0;       // Numbers control calls that can be cancelled.
-  std::uint32_t splitting_ = 0;  // The group that it asks for.
+  std::uint32_t splitting_ = 0;  // The group that it requests.
   std::size_t next_ = 0;
   std::uint64_t next_ticket_ = 1;
   std::map<std::uint64_t, Call> under_way_;  // By ticket.
-  std::uint64_t fence_ = 0;                  // The ticket that it waits for; 0: none.
-  std::vector<std::uint64_t> ids_;           // Of groups, by index; 0: not known.
+  std::uint64_t fence_ = 0;                  // The ticket that it waits for; 0 if none.
+  std::vector<std::uint64_t> ids_;           // By group index; 0 if unknown.
   std::vector<bool> failed_;                 // By group.
-  std::uint64_t main_group_ = 0;             // The world's, or what it has shrunk to.
+  std::uint64_t main_group_ = 0;             // The world group, or what it has shrunk to.
   Left left_;
   bool lost_elsewhere_ = false;
   bool gave_up_ = false;
-  bool lost_ = false;  // A rank was lost: it shrinks as soon as nothing is under way.
+  bool lost_ = false;  // A rank was lost: it shrinks as soon as nothing is in progress.
   std::uint32_t shrinks_ = 0;
   std::deque<oracle::Bytes> kept_;
   std::size_t kept_bytes_ = 0;
@@ -190,7 +190,7 @@ class Client {
   bool halted_ = false;
   bool exited_ = false;
   bool gone_ = false;
-  std::optional<std::uint32_t> differed_in_;  // The group in which it has called something else.
+  std::optional<std::uint32_t> differed_in_;  // The group in which it has made a different call.
   std::uint64_t finished_ = 0;
 };
 

@@ -39,7 +39,7 @@ absl::Status ConnectedRail::Start(bool resumed, rail::ArrivalClaims& claims) {
 
 bool ConnectedRail::Give(const RailCommand& command) {
   if (is_down()) return true;  // kDown follows; whatever was given does not count.
-  // Written frames leave by themselves, so they count as given until then.
+  // Written frames leave on their own, so they count as given until then.
   if (commands() + connection_->queued(side_) >= options_.commands_max) return false;
   Queue(command);
   ScheduleCommands();
@@ -94,8 +94,8 @@ void ConnectedRail::OnBegins(const Message& message) {
   if (Begin(message.header)) PlaceHalf(message.carried);
 }
 
-// By its sums, as FrameReader has it. Data that was changed is asked for again; of anything else that was
-// changed both sides give the rail up.
+// By its sums, as in FrameReader. Changed data is requested again; after any other change both
+// sides give up the rail.
 bool ConnectedRail::IsAsSent(Message& message) {
   is_data_changed_ = false;
   std::uint32_t sum = 0;

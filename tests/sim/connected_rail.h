@@ -1,7 +1,7 @@
 // A rail over a connection of the simulator, as TcpRail is one over a socket, with a thread. The seed decides
 // the time of each act of that thread: commands are taken a moment after they were given, data is placed
-// when it arrives, whatever the loop knows by then, and a payload's first byte may arrive long before its
-// last.
+// when it arrives, whatever the loop knows then, and a payload's first byte may arrive long before
+// its last.
 //
 // Owner: Link. Thread: one. Memory: kCommandsMax commands, kEventsMax events and their payloads.
 #pragma once
@@ -76,12 +76,12 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   rail::RailPath path_;
   RailOptions options_;
   Random random_;
-  std::shared_ptr<bool> alive_;  // For events that come after it.
+  std::shared_ptr<bool> alive_;  // For events that follow it.
   bool kept_ = false;            // Its end of the connection was given to another owner.
   bool commands_due_ = false;
-  bool is_data_changed_ = false;  // Of the message that arrives.
+  bool is_data_changed_ = false;  // The arriving message's.
   bool passed_large_ = false;
-  std::uint64_t frames_ = 0;  // That have come.
+  std::uint64_t frames_ = 0;  // Those that have arrived.
   std::uint64_t round_trip_ns_ = 0;
   std::uint64_t round_trip_ns_min_ = 0;
   std::uint64_t sent_bytes_ = 0;

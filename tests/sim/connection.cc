@@ -21,7 +21,7 @@ std::uint64_t BytesOf(const Message& message) {
 void Connection::Attach(int side, ConnectionEnd* end) {
   At(side).end = end;
   At(side).blocked = false;
-  // Not from inside the caller, which may not be ready yet.
+  // Not inside the caller, which may not be ready yet.
   schedule_.After(0, [self = shared_from_this(), side] {
     Side& mine = self->At(side);
     if (mine.ended && mine.end != nullptr && !mine.closed) {
@@ -101,7 +101,7 @@ void Connection::ScheduleArrival(int side) {
     return;
   }
   const Arriving& next = mine.arriving.front();
-  if (!cable_.Passes(BytesOf(next.message))) return;  // And so does all behind it.
+  if (!cable_.Passes(BytesOf(next.message))) return;  // And so does everything behind it.
   std::uint64_t when = next.arrive_ns;
   if (cable_.options().places_in_parts && !next.begun && !next.message.carried.empty()) {
     const std::uint64_t spread =
@@ -205,7 +205,7 @@ void Connection::Refuse(int side) {
   if (std::exchange(At(side).vanished, false)) ReportReset(1 - side);
 }
 
-// A reset arrives behind earlier messages, or overtakes them, and then they are lost.
+// A reset arrives behind earlier messages, or overtakes them, which are lost then.
 void Connection::ReportReset(int side) {
   Side& other = At(side);
   if (other.closed || other.ended) return;
@@ -235,7 +235,7 @@ void Connection::End(int side, const char* why) {
   ++mine.epoch;
   mine.arrival_due = false;
   if (mine.end == nullptr) return;  // Attach tells.
-  // A stopped process learns of it when it continues.
+  // A stopped process learns this when it continues.
   std::exchange(mine.end, nullptr)->OnEnded(rail::DownCause::kReset, why);
 }
 

@@ -1,17 +1,17 @@
-// One connection over a cable, as the operating systems of both sides have it: messages
-// in order, each direction by itself.
+// One connection over a cable, as the operating systems of both sides see it: messages in order,
+// each direction separately.
 //
 //   Send ──▶ queue ──leaves──▶ under way ──arrives──▶ unread ──ConnectionEnd takes it──▶
 //
-// Reliable (TCP): messages under way when the cable is pulled arrive once it is back, unless one side has
-// closed the connection meanwhile. Unreliable (RDMA, UC): they are lost, and so are messages for which the
-// other side has no room; single messages may be lost at any time.
+// Reliable (TCP): messages in transit when the cable is pulled arrive once it is back, unless one
+// side has closed the connection in the meantime. Unreliable (RDMA, UC): they are lost, and so are
+// messages for which the other side has no room; single messages may be lost at any time.
 //
-// The other side learns of a close if the cable is up, else when it is back. A host that has lost its power
-// sends nothing; when it is back, its system refuses what it receives.
+// The other side learns of a close at once if the cable is up, otherwise when it is back. A host
+// that has lost its power sends nothing; when it is back, its system refuses what it receives.
 //
-// Owner: both ends and the events under way (shared). Thread: one. Memory: one entry for each message;
-// payload is read when it leaves, so that a buffer that is released too early is noticed.
+// Owner: both ends and the events in transit (shared). Thread: one. Memory: one entry for each
+// message; payload is read when it leaves, so that a buffer that is released too early is noticed.
 #pragma once
 
 #include <array>
@@ -35,17 +35,17 @@ struct Message {
   wire::FrameHeader header;
   const std::byte* payload = nullptr;  // Until it leaves.
   std::vector<std::byte> carried;      // From then on.
-  bool has_sums = false;        // Where the cable has changed it: without, they would be right.
-  std::function<void()> hello;  // Instead of a frame: what the other side does with it.
+  bool has_sums = false;               // If the cable has changed it; otherwise it is correct.
+  std::function<void()> hello;         // Instead of a frame: the other side's action.
 };
 
 class ConnectionEnd {
  public:
   virtual ~ConnectionEnd() = default;
   virtual void OnLeft(const Message& message) = 0;
-  // The first byte is there; OnArrived or OnEnded follows.
+  // The first byte has arrived; OnArrived or OnEnded follows.
   virtual void OnBegins(const Message& message) = 0;
-  // False: no room; it comes again after ReadOn. Unreliable ones: it is lost.
+  // False if there is no room; it is delivered again after ReadOn. Unreliable ones: it is lost.
   virtual bool OnArrived(Message& message) = 0;
   virtual void OnEnded(rail::DownCause cause, const std::string& why) = 0;
 };
@@ -62,14 +62,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void Send(int side, Message message);
   std::size_t queued(int side) const { return At(side).queue.size(); }
   void ReadOn(int side);
-  // The process is stopped, or goes on: it neither reads nor writes meanwhile.
+  // The process is stopped, or continues: it neither reads nor writes while stopped.
   void SetStopped(int side, bool stopped);
   // This side ends it; the other side sees a reset.
   void Close(int side);
   // This side gives it up and keeps its end open: the other side notices nothing until LetGo.
   void Keep(int side);
   void LetGo(int side);
-  // As Keep, but `last` goes to the other side first.
+  // Like Keep, but sends `last` to the other side first.
   void GiveUp(int side, const wire::FrameHeader& last);
   // This side's power fails: neither side is notified.
   void Vanish(int side);
@@ -86,16 +86,16 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Message message;
     std::uint64_t arrive_ns = 0;
     bool begun = false;
-    bool reset = false;  // No message: the other side has closed.
+    bool reset = false;  // No message means that the other side has closed.
   };
   struct Side {
     ConnectionEnd* end = nullptr;
-    std::deque<Message> queue;      // To leave, first the one that is leaving.
-    std::uint64_t frames_left = 0;  // How many have left.
+    std::deque<Message> queue;      // Waiting to leave; the first one is leaving.
+    std::uint64_t frames_left = 0;  // The number that has left.
     bool leaving = false;
     bool stopped = false;
     bool closed = false;  // By this side.
-    bool kept = false;    // Closed, and the other side does not know yet.
+    bool kept = false;    // Closed, and the other side does not know it yet.
     bool vanished = false;
     bool ended = false;  // This side knows that the other has closed.
     bool reset_comes = false;
@@ -105,7 +105,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::uint64_t unread_bytes = 0;  // Left the other side, not read here.
     bool arrival_due = false;
     bool blocked = false;     // This side's end has no room.
-    std::uint64_t epoch = 0;  // Of the events that are scheduled.
+    std::uint64_t epoch = 0;  // Numbers of the scheduled events.
   };
   Side& At(int side) { return sides_[static_cast<std::size_t>(side)]; }
   const Side& At(int side) const { return sides_[static_cast<std::size_t>(side)]; }

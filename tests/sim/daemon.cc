@@ -128,7 +128,7 @@ void Daemon::CheckSystem() {
   });
 }
 
-// Work is carried out when its time is over, so that buffers are read and written late.
+// Work is carried out when its time is up, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   if (!HasSeveralPieces(work)) return false;
   const std::uint64_t bytes =

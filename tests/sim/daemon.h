@@ -6,7 +6,7 @@
 //
 //   Wake ──a moment later──▶ Turn ──something was done──▶ Turn … ──▶ asleep until Wake
 //
-// Owner: Host; one for each life of it. Thread: one. Memory: the node's.
+// Owner: Host; one for each of its lives. Thread: one. Memory: the node's.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ namespace mlxcomm::sim {
 struct DaemonOptions {
   node::NodeOptions node;
   std::uint64_t scratch_bytes_max = std::uint64_t{1} << 40;
-  std::uint64_t turn_delay_ns_max = 5 * kMicrosecond;    // From waking up to the next turn.
+  std::uint64_t turn_delay_ns_max = 5 * kMicrosecond;    // From wake-up to the next turn.
   std::uint64_t event_ns = 0;                            // The loop's time for each event.
   std::uint64_t work_bytes_per_second = 10'000'000'000;  // Of the workers.
-  std::uint64_t look_ns_max = 3 * kMillisecond;          // To look at the machine for doctor.
-  std::uint64_t blind_of_thousand = 0;                   // Looks that never end.
+  std::uint64_t look_ns_max = 3 * kMillisecond;          // To examine the machine.
+  std::uint64_t blind_of_thousand = 0;                   // Examinations that never end.
 };
 
 // The rest of the daemon's host: clients, and dialing.
@@ -40,7 +40,7 @@ class DaemonListener {
   // Its process has ended, and nothing touches its memory any more.
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
-  // What its discovery says and wants (discovery::DiscoveryPort).
+  // The output of its discovery (discovery::DiscoveryPort).
   virtual void OnHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
   virtual void OnDial(const std::string& address) = 0;
   virtual void OnStopDialing(const std::string& address) = 0;
@@ -91,7 +91,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   // Runs in its next turn, like calls that are posted to the loop.
   void Post(Call call);
   void Submit(collective::SessionId session, const intake::Submission& submission);
-  // The session's process has ended: its memory is asked for until nothing uses it.
+  // The session's process has ended: its memory is requested until nothing uses it.
   void EndSession(collective::SessionId session, const std::string& why);
 
   void OnRailHasEvents() override { Wake(); }
@@ -119,7 +119,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void CheckSystem() override;
   std::vector<std::string> Listening() const override { return {}; }
-  // No clock is read within a turn: what is measured takes time only on cables here.
+  // No clock is read within a turn: only cables take time here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
   // DiscoveryPort
   void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override {

@@ -35,7 +35,7 @@ void Hello::Begin() {
   Report(kAcceptor, &Hello::OnProof);
 }
 
-// nullptr: the host has another daemon by now, or none.
+// nullptr if the host now has another daemon, or none.
 Daemon* Hello::DaemonOf(Side& side) const {
   return side.host->life() == side.life ? side.host->daemon() : nullptr;
 }
@@ -43,7 +43,7 @@ Daemon* Hello::DaemonOf(Side& side) const {
 void Hello::Report(Role to, void (Hello::*step)()) {
   Message message;
   message.hello = [self = shared_from_this(), to, step] {
-    // A message is answered a little after it was read: other events may come in between.
+    // A message is answered a moment after it was read: other events may happen in between.
     self->schedule_.After(self->random_.Below(kAnswerNsMax), [self, to, step] {
       Side& side = self->At(to);
       Daemon* const daemon = self->DaemonOf(side);

@@ -1,5 +1,5 @@
-// How two daemons join over a new connection, in virtual time: the steps of links.h, as TcpFabric takes them,
-// without the proof of the key.
+// How two daemons join over a new connection, in virtual time: the steps of links.h in TcpFabric's
+// order, without the proof of the key.
 //
 //   dialer ──proof──▶ acceptor: Judge
 //          ◀──verdict──
@@ -9,7 +9,7 @@
 //
 // At any point the cable may be pulled, a daemon stopped, killed or restarted.
 //
-// Owner: itself, by the events under way (shared). Thread: one. Memory: small.
+// Owner: itself, through the events in transit (shared). Thread: one. Memory: small.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class Hello final : public std::enable_shared_from_this<Hello> {
   static constexpr std::uint64_t kAnswerNsMax = 100 * kMicrosecond;
   enum Role : int { kDialer = 0, kAcceptor = 1 };
 
-  // One side until it has its rail.
+  // One side, until it has its rail.
   struct Side final : ConnectionEnd {
     void OnLeft(const Message&) override {}
     void OnBegins(const Message&) override {}
@@ -48,8 +48,8 @@ class Hello final : public std::enable_shared_from_this<Hello> {
     Hello* hello = nullptr;
     Role role = kDialer;
     Host* host = nullptr;
-    int end = 0;             // Of the cable.
-    std::uint64_t life = 0;  // Of the host's daemon.
+    int end = 0;             // The cable's.
+    std::uint64_t life = 0;  // The host's daemon's.
     rail::RailPath path;
     std::optional<fabric::Links::Join> join;
     bool over = false;

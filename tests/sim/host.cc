@@ -46,7 +46,7 @@ void Host::PowerOn(const NodeId* identity) {
   }
 }
 
-// What Loop does with its interfaces; the daemon hears of it in its next turn.
+// What Loop does with its interfaces; the daemon learns of it in its next turn.
 void Host::SetInterface(const Port& port, bool up) {
   if (!discovers()) return;
   daemon_->Post(
@@ -74,7 +74,7 @@ void Host::OnHello(const std::string& interface, const wire::DiscoveryHello& hel
       absl::StrCat(name(), " says hello on ", interface, ", which it does not have"));
 }
 
-// Only what is at the other end of one of its cables may be dialed, whatever was heard.
+// It may only dial the other end of one of its cables, whatever it has received.
 Port* Host::PortDialedBy(const std::string& address) {
   for (Port& port : ports_) {
     if (discovery::AddressText(port.peer_address, port.interface, kTcpPort) == address)

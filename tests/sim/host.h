@@ -5,8 +5,9 @@
 //    └─────────────────────────────────────────────────────────────────┘
 //
 // It dials as TcpFabric does: one connection for each path, again after growing pauses, and at once when a
-// rail has gone or the interface is back. Which cables it dials over is given, or what its daemon's
-// discovery says: its interfaces then come and go with the cables' carrier, and hellos cross the cables.
+// rail has gone or the interface is back. The cables over which it dials are given, or chosen by
+// its daemon's discovery: its interfaces then come and go with the cables' carrier, and hellos
+// cross the cables.
 //
 // Owner: World. Thread: one. Memory: the daemon's; one entry for each end of a cable.
 #pragma once
@@ -32,7 +33,7 @@ struct Port {
   int side = 0;
   Host* peer = nullptr;
   bool dials = false;
-  std::string interface;  // Ours; the peer's is that of its port.
+  std::string interface;  // Ours; the peer's is its port's.
   std::string peer_interface;
   wire::AddressBytes address{};  // Link-local.
   wire::AddressBytes peer_address{};
@@ -41,7 +42,7 @@ struct Port {
   bool unanswered = false;  // It dials a cable that carries nothing.
   std::uint64_t dials_begun = 0;
   bool due = false;           // An attempt is scheduled.
-  std::uint64_t attempt = 0;  // Changes to make a scheduled one void.
+  std::uint64_t attempt = 0;  // Invalidates a scheduled one when changed.
 };
 
 // Receives what clients and the checks need to know.
@@ -79,7 +80,7 @@ class Host final : public DaemonListener {
   const RailOptions& rail_options() const { return rail_options_; }
   Random& random() { return random_; }
 
-  // `identity`: as a new node that no other node knows, at the same cables.
+  // `identity`: returns as a new node that no other node knows, at the same cables.
   void PowerOn(const NodeId* identity = nullptr);
   void Kill();      // The system resets its connections.
   void PowerOff();  // No other host is notified.
@@ -87,11 +88,11 @@ class Host final : public DaemonListener {
   void Continue();
 
   bool discovers() const { return options_.node.hello_keys.has_value(); }
-  // A datagram has come to the port, from the address that it claims.
+  // A datagram has arrived at the port, from the address that it claims.
   void OnDatagram(const Port& port, const wire::AddressBytes& from,
                   const wire::DiscoveryHello& hello);
 
-  // The port's cable has lost its carrier, or has it again, and this host notices.
+  // The port's cable has lost or regained its carrier, and this host notices.
   void OnCarrier(const Cable& cable, bool up);
   // From Hello.
   Port* PortOf(const Cable& cable, int side);
@@ -132,7 +133,7 @@ class Host final : public DaemonListener {
   std::vector<Port> ports_;
   std::vector<Connected> connections_;
   std::vector<Connected> vanished_;
-  // Datagrams that have come since it was stopped; the system's buffer is small.
+  // Datagrams that arrived since it was stopped; the system's buffer is small.
   struct Datagram {
     const Port* port = nullptr;
     wire::AddressBytes from{};

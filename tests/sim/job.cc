@@ -8,7 +8,7 @@
 namespace mlxcomm::sim {
 namespace {
 
-// To the other's present life; null: it is not reachable.
+// To the other's current life; null if it is not reachable.
 const link::Link* LinkBetween(Host& from, Host& to) {
   const link::Link* found = nullptr;
   from.daemon()->links().ForEach([&](const link::Link& link) {
@@ -35,8 +35,8 @@ Job::Job(Schedule& schedule, JobOptions options, const Ledger& ledger, JobListen
       random_(random),
       program_(MakeProgram(options_.program, random_.Fork("program"))) {}
 
-// All its hosts run; and, if it waits for that, each has the others' present daemons for peers in sessions
-// that both hold.
+// All its hosts run and, if the job waits for that, each has the others' current daemons as peers
+// in sessions that both hold.
 bool Job::MayStart() const {
   std::vector<Host*> hosts = options_.hosts;
   std::sort(hosts.begin(), hosts.end());
@@ -209,7 +209,7 @@ void Job::OnFailure(const Client& client, std::uint32_t group, const Failure& fa
 void Job::OnJoined(const Client& client, std::uint64_t group) {
   if (world_ == 0) world_ = group;
   if (world_ == group) return;
-  Complain(absl::StrCat("rank ", client.rank(), " has joined another group than the others"));
+  Complain(absl::StrCat("rank ", client.rank(), " has joined a different group from the others"));
 }
 
 void Job::OnNotJoined(const Client& client, const Failure& failure) {
@@ -223,7 +223,7 @@ std::vector<std::uint32_t> Job::RanksOf(std::uint64_t main_group) const {
   return all;
 }
 
-// Somebody may be lost; and the rank that is named is one of them.
+// Some rank may be lost, and the named rank is one of them.
 std::string Job::WhyLossWrong(const Failure& failure,
                               const std::vector<std::uint32_t>& ranks) const {
   if (!AnyMayBeLost()) return "nobody is lost, and all hosts can reach each other";
@@ -233,7 +233,7 @@ std::string Job::WhyLossWrong(const Failure& failure,
   return MayBeLost(ranks[named]) ? "" : absl::StrCat("nothing is wrong with rank ", ranks[named]);
 }
 
-// Of a deadline: it has passed.
+// For a deadline: it has passed.
 std::string Job::WhyEndedWrong(const Client& client) const {
   if (client.asked_for_ns() >= client.asked_timeout_ns()) return "";
   return absl::StrCat("it has waited for ", client.asked_for_ns() / kMillisecond, " ms of ",
@@ -247,7 +247,7 @@ std::string Job::WhyNotJoinedWrong(const Client& client, const Failure& failure)
     case FailureCode::kDeadlineExceeded:
       return AnyMayBeLost() ? WhyEndedWrong(client) : "nobody is missing";
     case FailureCode::kCancelled: return client.gave_up() ? "" : "it has not given up";
-    case FailureCode::kMismatch:  // Of those that were let go a moment earlier.
+    case FailureCode::kMismatch:  // Those that were released a moment earlier.
       return !failure.message.empty() && AnyIs([](const Client& c) { return c.has_differed(); })
                  ? ""
                  : "all have called the same";
@@ -303,7 +303,7 @@ void Job::OnFailureAfterShrink(const Client& client, const Failure& failure) {
                                                          : "this may not happen here");
 }
 
-// Empty: it is true, as far as this can be known here.
+// Empty if it is true, as far as this can be known here.
 std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
   const std::vector<std::uint32_t>& members = program_.groups[group].members;
   const bool named = failure.rank >= 0;
@@ -316,7 +316,8 @@ std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
       if (!named) return "nobody is named";
       return MayBeLost(culprit) ? "" : absl::StrCat("nothing is wrong with rank ", culprit);
     case FailureCode::kDeadlineExceeded:
-      // Ranks that called differently may learn it only at their deadline; until then they call no more.
+      // Ranks that made different calls may learn it only at their deadline; until then they make
+      // no more calls.
       return AnyIs([&](const Client& c) {
         return c.halted() || c.has_stopped_for_loss() || c.has_differed_elsewhere(group);
       })

@@ -1,11 +1,11 @@
-// One job: its world group on several hosts, a client for each rank, and the judgement whether the answers
-// that they got are true.
+// One job: its world group on several hosts, a client for each rank, and the decision whether their
+// answers are true.
 //
 //   waits ──its hosts are there──▶ its clients join, run, leave ──all have gone──▶ over
 //
-// A failure is right only if a fault happened that the job could notice, and if the rank that it names is one
-// of those that had it. The ledger (ledger.h) knows these ranks for hosts and cables, the job itself for its
-// clients.
+// A failure is correct only if a fault happened that the job could notice, and if the rank that it
+// names is one of those that had it. The ledger (ledger.h) knows these ranks for hosts and cables,
+// the job itself for its clients.
 //
 // Owner: World. Thread: one. Memory: its clients'.
 #pragma once
@@ -34,7 +34,7 @@ struct JobOptions {
   ClientOptions client;
   std::uint64_t starts_ns = 0;
   std::uint64_t late_ns_max = 3 * kSecond;  // How long after its deadline a call may end.
-  // Its clients join only when all hosts reach each other; else as soon as all hosts run.
+  // Its clients join only when all hosts reach each other; otherwise as soon as all hosts run.
   bool waits_for_links = true;
 };
 
@@ -55,8 +55,8 @@ class Job {
   const std::string& name() const { return options_.name; }
   const Program& program() const { return program_; }
   Schedule& schedule() { return schedule_; }
-  // What is wrong in the output of `rank` in the step's group; empty: nothing. A result that is the same on
-  // all ranks is computed once: others' must then be the same to the bit.
+  // The error in the output of `rank` in the step's group; empty if there is none. A result that is
+  // the same on all ranks is computed once: the others' must be bitwise equal.
   std::string WrongIn(std::size_t index, const Step& step, std::uint32_t rank,
                       const oracle::Bytes& output);
   // How long after its deadline a call may end on that host.
@@ -78,10 +78,10 @@ class Job {
   void Start();
   // It cannot start.
   void GiveUp() { given_up_ = true; }
-  // The time since which its hosts are there and joined.
+  // The time since which its hosts are present and joined.
   std::uint64_t may_start_since_ns = 0;
   void OnHostEnded(const Host& host);
-  // Ends its halted clients, so that everything can be given back.
+  // Ends its halted clients, so that everything can be released.
   void EndHalted();
 
   // From its clients.
@@ -104,7 +104,7 @@ class Job {
   std::string WhyWrong(std::uint32_t group, const Failure& failure) const;
   std::string WhyNotJoinedWrong(const Client& client, const Failure& failure) const;
   std::string WhyNotShrunkWrong(const Client& client, const Failure& failure) const;
-  // Of a group whose ranks these are in the job.
+  // For a group with these ranks of the job.
   std::string WhyLossWrong(const Failure& failure, const std::vector<std::uint32_t>& ranks) const;
   std::string WhyEndedWrong(const Client& client) const;
   std::vector<std::uint32_t> RanksOf(std::uint64_t main_group) const;
@@ -120,15 +120,15 @@ class Job {
   JobListener& listener_;
   Random random_;
   Program program_;
-  std::map<std::size_t, oracle::Bytes> same_for_all_;  // By step: the latest kResultsKept.
+  std::map<std::size_t, oracle::Bytes> same_for_all_;  // By step: the last kResultsKept.
   std::vector<std::unique_ptr<Client>> clients_;
   std::uint64_t started_ns_ = 0;
-  std::uint64_t world_ = 0;  // Its group; 0: no client has joined.
+  std::uint64_t world_ = 0;  // Its group; 0 if no client has joined.
   std::map<std::uint64_t, std::vector<std::uint32_t>>
       left_;                          // Ranks, by the group it has shrunk to.
   std::set<std::uint32_t> departed_;  // Ranks that ended or left, for any reason.
   std::uint32_t gone_ = 0;
-  std::uint64_t faults_ = 0;  // Of its clients.
+  std::uint64_t faults_ = 0;  // Totals of its clients.
   std::uint64_t failures_ = 0;
   bool given_up_ = false;
 };

@@ -50,7 +50,7 @@ void Ledger::Change(Item& item, bool up) {
   });
 }
 
-// Finds the islands again, and since when which hosts are apart.
+// Finds the islands again, and the times since which hosts are apart.
 void Ledger::Count() {
   std::iota(island_.begin(), island_.end(), std::size_t{0});
   const auto root = [this](std::size_t host) {

@@ -2,9 +2,9 @@
 // others.
 //
 // Two hosts may be lost to each other if one of them went off, or if there was no route between them for
-// longer than `lost_after`. A cable counts for a route only once it has been there for `settles`:
-// connections must be made over it first. So the ledger says "may", and never for a pair that had to go
-// on.
+// longer than `lost_after`. A cable counts for a route only once it has been up for `settles`:
+// connections must be made over it first. So the ledger answers "may", and never for a pair that
+// had to stay linked.
 //
 // Owner: World. Thread: one. Memory: a number for each pair of hosts.
 #pragma once
@@ -42,7 +42,7 @@ class Ledger {
   struct Item {
     bool up = true;
     bool counts = true;        // It is up and has been for long enough.
-    std::uint64_t change = 0;  // Makes what was scheduled before void.
+    std::uint64_t change = 0;  // Invalidates what was scheduled before.
   };
   struct HostItem {
     Item item;
@@ -60,8 +60,8 @@ class Ledger {
   std::vector<HostItem> hosts_;
   std::vector<Item> edges_;
   std::vector<Edge> ends_;
-  std::vector<std::size_t> island_;         // By host, as of the last count.
-  std::vector<std::uint64_t> apart_since_;  // By pair; kNever: together.
+  std::vector<std::size_t> island_;         // By host, at the last count.
+  std::vector<std::uint64_t> apart_since_;  // By pair; kNever means together.
   std::vector<std::uint64_t> lost_until_;   // By pair: they may have been lost before.
 };
 

@@ -1,5 +1,5 @@
-// Runs seeds: one, a range, or until a time is over. A seed decides everything; the same
-// seed gives the same run, event by event, in every process.
+// Runs seeds: one, a range, or until a time limit. A seed decides everything; the same seed gives
+// the same run, event by event, in every process.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -174,7 +174,7 @@ int Run(const Options& options) {
     return 2;
   }
   if (options.soak_minutes > 0) {
-    // Other seeds each time.
+    // Different seeds each time.
     first = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
     last = kNever;
   }

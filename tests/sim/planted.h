@@ -12,7 +12,7 @@ enum class Planted : std::uint8_t {
   kNone,
   kDropAcknowledgement,  // Acknowledgements go out only with other frames.
   kKeepDuplicates,       // A retransmitted frame is delivered twice.
-  kForgetCredit,         // Every eighth lot of credit is never returned.
+  kForgetCredit,         // Every eighth batch of credit is never returned.
 };
 
 // From the next seed on.

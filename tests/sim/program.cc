@@ -13,7 +13,7 @@ constexpr std::array kTypes = {DataType::kFloat32,  DataType::kFloat16, DataType
 constexpr std::array kOperators = {ReduceOperator::kSum, ReduceOperator::kSum,
                                    ReduceOperator::kMax, ReduceOperator::kMin,
                                    ReduceOperator::kOr,  ReduceOperator::kMean};
-// Half of what programs do is all_reduce.
+// Half of the programs' calls are all_reduce.
 constexpr std::array kKinds = {
     OperationKind::kAllReduce,     OperationKind::kAllReduce, OperationKind::kAllReduce,
     OperationKind::kAllReduce,     OperationKind::kAllReduce, OperationKind::kAllGather,
@@ -70,7 +70,7 @@ Step DrawCollective(const ProgramOptions& options, std::uint32_t group, std::uin
   step.plan = random.Of(kPlans);
   if (IsEmpty(o.kind)) return step;
   o.type = random.Of(kTypes);
-  // Its sums are exact to 256 only, and contributions are up to 3.
+  // Its sums are exact only up to 256, and contributions go up to 3.
   if (o.type == DataType::kBfloat16 && size > 64) o.type = DataType::kFloat32;
   if (Reduces(o.kind)) {
     do {
@@ -101,7 +101,7 @@ Step DrawMessage(const ProgramOptions& options, std::uint32_t group, std::uint32
   return step;
 }
 
-// The parent's ranks, dealt to a few groups in any order.
+// The parent's ranks, distributed among a few groups in any order.
 void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Random& random) {
   std::vector<std::uint32_t> ranks(program.groups[parent].members.size());
   for (std::uint32_t r = 0; r < ranks.size(); ++r) ranks[r] = r;
@@ -125,7 +125,7 @@ void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Ran
     program.groups.push_back(std::move(group));
     program.steps.push_back(std::move(step));
   }
-  // As the client library does: no rank uses a part before all its ranks have it.
+  // Like the client library: no rank uses a part before all its ranks have it.
   Step fence;
   fence.group = parent;
   fence.fence = number;

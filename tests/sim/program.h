@@ -13,8 +13,8 @@
 namespace mlxcomm::sim {
 
 struct GroupPlan {
-  std::uint32_t parent = 0;                 // Index; the world is its own.
-  std::uint64_t number = 0;                 // Of the split.
+  std::uint32_t parent = 0;                 // Index; the world's parent is itself.
+  std::uint64_t number = 0;                 // The split's.
   std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
   std::vector<std::uint32_t> members;       // By rank: its rank in the world.
 };
@@ -25,8 +25,8 @@ struct Step {
   std::uint32_t group = 0;      // Index. kSplit: the group that is made.
   oracle::Operation operation;  // Ranks are the group's.
   PlanKind plan = PlanKind::kAutomatic;
-  // The fence of the split of that number; 0: of none. Ranks continue only when it is done, and have the
-  // split's parts only if it succeeded.
+  // The fence of the split with that number; 0 if it is none. Ranks continue only when it is done,
+  // and have the split's parts only if it succeeded.
   std::uint64_t fence = 0;
   std::uint32_t source = 0;  // kMessage
   std::uint32_t destination = 0;
@@ -41,7 +41,7 @@ struct Program {
 struct ProgramOptions {
   std::uint32_t ranks = 2;
   std::uint32_t steps = 20;
-  std::uint64_t bytes_max = 256 * 1024;  // Of one rank's part.
+  std::uint64_t bytes_max = 256 * 1024;  // For one rank's part.
   bool splits = true;
 };
 

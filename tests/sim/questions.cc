@@ -12,11 +12,11 @@
 namespace mlxcomm::sim {
 namespace {
 
-// From a deadline to its answer: turns of a busy loop.
+// From a deadline to its answer: the turns of a busy loop.
 constexpr std::uint64_t kSlackNs = 100 * kMillisecond;
-// The search for a ring among more nodes takes long.
+// The search for a ring among more nodes takes a long time.
 constexpr int kNodesLookedAt = 24;
-// Said here, not by a daemon.
+// Reported here, not by a daemon.
 constexpr char kLostMeanwhile[] = "lost";
 
 std::string WrongInJob(const v1::JobStatus& job) {
@@ -130,7 +130,7 @@ void Questions::AskPing(Host& host) {
                               return {};
                             });
   host.daemon()->Post([request, answer = std::move(answer)](node::Node& node) mutable {
-    // The node may be lost by now: an answer that says so is right.
+    // The node may be lost by now, so an answer that reports that is correct.
     bool there = false;
     node.links().ForEach([&](const link::Link& link) {
       if (link.reachable() && link.peer().name == request.node()) there = true;

@@ -32,9 +32,10 @@ class Questions {
 
   // Asks one of the three, of any host that runs.
   void Ask();
-  // All is healed and quiet: every daemon that was asked, and is still there, must have answered.
+  // Everything is healed and quiet: every daemon that was asked, and still exists, must have
+  // answered.
   void ExpectNoneOpen();
-  // Nothing has gone wrong: most of what was asked of other nodes was answered by them.
+  // Nothing has failed, so most questions about other nodes were answered by them.
   void ExpectMostWhole();
   std::uint64_t answered() const { return answered_; }
 
@@ -65,8 +66,8 @@ class Questions {
   std::map<std::uint64_t, Open> open_;
   std::uint64_t next_ = 1;
   std::uint64_t answered_ = 0;
-  std::uint64_t of_others_ = 0;  // Of these, that concern another node as well;
-  std::uint64_t whole_ = 0;      // and that every one of them has answered.
+  std::uint64_t of_others_ = 0;  // Those that also concern another node,
+  std::uint64_t whole_ = 0;      // and those that all of them have answered.
 };
 
 }  // namespace mlxcomm::sim

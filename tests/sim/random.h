@@ -1,5 +1,5 @@
-// Random numbers of the simulator: the same on every machine and compiler, as the standard library's
-// distributions are not.
+// Random numbers of the simulator: the same with every machine and compiler, unlike the standard
+// library's distributions.
 //
 // xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64.
 //
@@ -66,7 +66,7 @@ class Random {
   void Shuffle(std::vector<T>& values) {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[Below(i)]);
   }
-  // A stream of its own, so that drawing more for one purpose changes no other.
+  // A separate stream, so that drawing more for one purpose changes no other.
   Random Fork(std::string_view purpose) {
     std::uint64_t seed = Next();
     for (const char c : purpose) seed = Mix(seed ^ static_cast<unsigned char>(c));

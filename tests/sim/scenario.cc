@@ -10,13 +10,13 @@ namespace mlxcomm::sim {
 namespace {
 
 enum class Weather : std::uint8_t {
-  kCalm,   // Only what cables do all day: delay, reorder, lose.
+  kCalm,   // Only the everyday behaviour of cables: delay, reordering, loss.
   kRough,  // Faults that jobs must not notice: short cuts, changing rates, short stops.
   kHarsh,  // Anything.
 };
 
 constexpr std::uint64_t kBegins = 2 * kSecond;
-// A cable may be back just after a hello, and of those that follow two may be lost.
+// A cable may be back just after a hello, and two of the next ones may be lost.
 constexpr std::uint64_t kFindsNs = 3 * discovery::Discovery::kHelloIntervalNs + 500 * kMillisecond;
 
 void DrawDaemon(Scenario& scenario, Random random) {
@@ -35,7 +35,7 @@ void DrawDaemon(Scenario& scenario, Random random) {
   scenario.lost_after_ns = fabric.grace_period_ns - 500 * kMillisecond;
   constexpr std::array<std::uint32_t, 4> kCredits = {4, 8, 16, 16};
   node.credit.each = random.Of(kCredits);
-  if (random.Chance(500)) {  // Else as measured.
+  if (random.Chance(500)) {  // Otherwise as measured.
     node.link_latency_ns = random.BetweenPowers(1000, kMillisecond);
     node.link_bytes_per_second = random.BetweenPowers(10'000'000, 10'000'000'000);
   }
@@ -162,11 +162,12 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
                                                    256 * 1024, 1'000'000, 4 << 20};
   job.program.bytes_max =
       std::max<std::uint64_t>(std::min(random.Of(kSizes), cost_max / 4 / ranks), 100);
-  // A step costs its bytes, and each frame as much as some thousand bytes more.
+  // A step costs its bytes, and each frame as much as a few thousand bytes more.
   const std::uint64_t step_cost = (job.program.bytes_max / 6 + 3000 * ranks) * ranks;
   job.program.steps =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(cost_max / step_cost, 4, 150));
-  // Now and then large enough that a ring is done in slices. Drawn apart, so that older seeds do not change.
+  // Occasionally large enough that a ring works in slices. Drawn separately, so that older seeds do
+  // not change.
   constexpr std::size_t kRanksOfLongJobs = 4;
   if (ranks <= kRanksOfLongJobs && Random(own).Chance(40)) {
     job.program.bytes_max = 16 << 20;
@@ -217,7 +218,7 @@ void AddPulls(Scenario& scenario, Weather weather, Random& random) {
   for (std::uint64_t i = 0; i < count; ++i) {
     Fault fault = OfACable(Fault::Kind::kPull, scenario, random);
     const std::uint64_t longest = weather == Weather::kHarsh ? 20 * kSecond : 2 * kSecond;
-    // Flaps: the same cable again and again.
+    // Flaps: the same cable repeatedly.
     const std::uint64_t times = random.Chance(300) ? random.Between(2, 8) : 1;
     for (std::uint64_t k = 0; k < times; ++k) {
       fault.duration_ns = random.BetweenPowers(kMillisecond, longest / times);

@@ -1,4 +1,5 @@
-// What one seed makes: hosts, cables, jobs, and the faults with their times. Pure data; World carries it out.
+// The contents of one seed: hosts, cables, jobs, and the faults with their times. Pure data; World
+// carries it out.
 //
 // Owner: plain values. Thread: any. Memory: vectors.
 #pragma once
@@ -41,8 +42,8 @@ struct Fault {
     kSmallOnly,  // A cable carries only small packets, for the duration.
     kStop,       // SIGSTOP to a daemon, SIGCONT after the duration.
     kKill,       // A daemon's process; started again after the duration (kNever: not).
-    kPowerOff,   // A host, as kKill, but no other host is notified.
-    kReplace,    // As kKill, but it comes back as another node.
+    kPowerOff,   // A host, like kKill, but no other host is notified.
+    kReplace,    // Like kKill, but it returns as another node.
   };
   Kind kind = Kind::kPull;
   std::uint64_t at_ns = 0;
@@ -55,19 +56,19 @@ struct Fault {
 struct Scenario {
   std::uint64_t seed = 0;
   std::string description;
-  DaemonOptions daemon;  // All but who it is.
+  DaemonOptions daemon;  // Everything except its identity.
   RailOptions rails;
   std::size_t hosts = 2;
   std::vector<CablePlan> cables;
   std::vector<JobPlan> jobs;
   std::vector<Fault> faults;            // In order of time.
-  bool discovers = false;               // Hosts find each other; else they dial as the cables say.
-  std::uint64_t asks_every_ns_max = 0;  // Between two questions; 0: none are asked.
+  bool discovers = false;               // Hosts find each other; otherwise they dial the cables.
+  std::uint64_t asks_every_ns_max = 0;  // Between two questions; 0 if none are asked.
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;
   std::uint64_t lost_after_ns = 3 * kSecond;
-  std::uint64_t end_ns = 0;         // By then all jobs must be over.
-  std::uint64_t runs_until_ns = 0;  // At least until then, even if they are.
+  std::uint64_t end_ns = 0;         // All jobs must be over by then.
+  std::uint64_t runs_until_ns = 0;  // Runs at least until then, even if they are.
 };
 
 Scenario MakeScenario(std::uint64_t seed);

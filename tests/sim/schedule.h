@@ -1,10 +1,10 @@
 // Virtual time: the events to come, by time. Nothing else in the simulator moves time, so a run takes as
-// long as its events take to compute, not as long as what they describe.
+// long as computing its events, not as long as they describe.
 //
 //   At(time, what) ──▶ heap by (time, order of the calls) ──RunOne──▶ what()
 //
-// A digest of all that has happened distinguishes two runs: every value that decides anything is mixed
-// into it.
+// A digest of all events distinguishes two runs: every value that decides anything is mixed into
+// it.
 //
 // Owner: World. Thread: one. Memory: one entry for each event.
 #pragma once
@@ -39,7 +39,7 @@ class Schedule {
   }
   void Note(std::uint64_t value) { digest_ = Mix(digest_ ^ value); }
 
-  // False: nothing will happen any more, or nothing before `end_ns`.
+  // False if nothing more will happen, or nothing before `end_ns`.
   bool RunOne(std::uint64_t end_ns) {
     if (heap_.empty() || heap_.front().time_ns > end_ns) return false;
     std::pop_heap(heap_.begin(), heap_.end());
@@ -61,7 +61,7 @@ class Schedule {
       return time_ns != other.time_ns ? time_ns > other.time_ns : order > other.order;
     }
   };
-  std::uint64_t now_ns_ = 1 * kSecond;  // Zero has a meaning of its own here and there.
+  std::uint64_t now_ns_ = 1 * kSecond;  // Zero has a special meaning in some places.
   std::uint64_t next_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t digest_ = 0;

@@ -15,7 +15,7 @@ constexpr std::size_t kCablesMax = 16;
 constexpr std::size_t kHostsMax = 16;
 constexpr std::size_t kPullsMax = 1024;
 constexpr std::uint64_t kTimeMaxUs = 24 * 3600 * std::uint64_t{1'000'000};
-// After the last cable is back: by then all its consequences have happened.
+// After the last cable is back: all consequences have happened by then.
 constexpr std::uint64_t kEndsAfter = 20 * kSecond;
 
 using Words = std::vector<absl::string_view>;
@@ -27,7 +27,7 @@ bool TimeOf(absl::string_view word, std::uint64_t& ns) {
   return true;
 }
 
-// False: the line is not valid.
+// False if the line is not valid.
 bool Take(const Words& words, Scenario& scenario) {
   if (words[0] == "grace_us" && words.size() == 2) {
     return TimeOf(words[1], scenario.daemon.node.fabric.grace_period_ns);

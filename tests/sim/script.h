@@ -1,4 +1,4 @@
-// A scenario that was written by hand, or made from a recording, in place of one that a seed makes: two
+// A scenario that was written by hand, or made from a recording, instead of one made by a seed: two
 // hosts or a few, the cables between them, and when those are pulled (tests/firstlight/replay).
 //
 //   grace_us 5000000        how long a daemon waits for its neighbour
@@ -11,7 +11,7 @@
 // The events of the first host's daemon are printed from the beginning on: "event AT_US KIND CABLE",
 // without a cable for events of the link or the node.
 //
-// Owner: plain values. Thread: any. Memory: bounded by what may be in a script.
+// Owner: plain values. Thread: any. Memory: bounded by the limits of a script.
 #pragma once
 
 #include <cstdint>

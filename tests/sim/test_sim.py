@@ -1,7 +1,7 @@
 """The daemons' state machines in virtual time: seeds, exact replay, planted bugs.
 
-Why: faults between daemons depend on the order of many small events. Each seed is another order, and a bad
-one can be repeated.
+Why: faults between daemons depend on the order of many small events. Each seed is a different order, and a
+bad one can be repeated.
 """
 
 import concurrent.futures
@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROCESSES = 2
 SEEDS = 50
 PLANTED_SEEDS = 20
-# In which something was found that has been fixed since.
+# Seeds that found something that has been fixed since.
 SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113, 373688680, 828839296,
                     4002436)
 
@@ -67,13 +67,13 @@ def test_what_was_found_once_stays_fixed(seed):
 # Seeds of every kind.
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 16, 22, 45))])
 def test_a_seed_replays_exactly_in_another_process(seed):
-    """Why: hash maps have another order in every process, and no result may depend on it."""
+    """Why: hash maps have a different order in every process, and no result may depend on it."""
     digests = [re.findall(r"digest (\w+)", simulate("--seed", str(seed)).stdout) for _ in range(2)]
     assert len(digests[0]) == 1 and digests[0] == digests[1]
 
 
 def test_a_cable_with_a_small_mtu_blocks_no_route_through_a_third_host(tmp_path):
-    """Why: such a cable can be dialed again and again, and each connection counted as a neighbour."""
+    """Why: such a cable can be dialed repeatedly, and each connection counted as a neighbour."""
     script = tmp_path / "script"
     script.write_text("cable tcp reported\ncable tcp reported 0 2\ncable tcp reported 1 2\n"
                       "small 0 0 15000000\npull 0 1000 100000\n")
@@ -85,7 +85,7 @@ def test_a_cable_with_a_small_mtu_blocks_no_route_through_a_third_host(tmp_path)
 
 
 def test_a_proxy_that_swallows_frames_costs_a_connection(tmp_path):
-    """Why: signs of life pass, so nobody falls silent, and nothing else passes any more."""
+    """Why: signs of life pass, so no node falls silent, but nothing else passes any more."""
     script = tmp_path / "script"
     script.write_text("cable tcp silent\nswallow 0 0 600000\n")
     run = simulate("--script", str(script))
@@ -109,7 +109,7 @@ def test_a_cable_that_is_plugged_in_carries_again_at_once(tmp_path, pulled_us):
     "keep-duplicates",
     *(pytest.param(bug, marks=pytest.mark.slow) for bug in ("drop-acknowledgement", "forget-credit"))])
 def test_a_planted_bug_is_found(bug, capsys):
-    """Why: checks that find nothing may be checks that look at nothing."""
+    """Why: checks that find nothing may check nothing."""
     runs = run_seeds(1, PLANTED_SEEDS, "--planted", bug)
     found = [seed for run in runs for seed in re.findall(r"FAILED seed (\d+)", run.stdout)]
     show(capsys, f"planted bug {bug}: found in {len(found)} of {PLANTED_SEEDS} seeds")

@@ -15,10 +15,10 @@ constexpr std::size_t kComplaintsMax = 8;
 constexpr std::uint64_t kWaitsNs = 40 * kSecond;
 constexpr std::uint64_t kJoinsNs = 15 * kSecond;
 constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
-// After the last job: by then everything under way has arrived and been acknowledged.
+// After the last job: everything in transit has arrived and been acknowledged by then.
 constexpr std::uint64_t kQuietNs = 8 * kSecond;
 constexpr std::uint64_t kAcknowledgesNs = kSecond;
-// Hellos in a thousand that get lost, or after which one is played back.
+// Per mille of hellos that are lost, or after which one is replayed.
 constexpr std::uint64_t kHellosLost = 20;
 constexpr std::uint64_t kHellosPlayedBack = 20;
 constexpr std::size_t kRecordedMax = 256;
@@ -147,7 +147,7 @@ void World::MakeFaults() {
   }
 }
 
-// People ask daemons now and then, until the run is over.
+// Daemons are queried occasionally, until the run is over.
 void World::AskSoon() {
   schedule_.After(random_.Below(scenario_.asks_every_ns_max), [this] {
     if (AllDone() && healed_) return;
@@ -180,7 +180,7 @@ void World::SetCable(std::size_t index, bool up) {
 // The cable drops large packets without a report to the hosts.
 void World::SetSmallOnly(std::size_t index, bool small_only) {
   Cable& cable = *cables_[index];
-  if (cable.Passes(Cable::kSmallBytes + 1) != small_only) return;  // It is so already.
+  if (cable.Passes(Cable::kSmallBytes + 1) != small_only) return;  // It is in this state already.
   Log(absl::StrCat("cable ", cable.options().name,
                    small_only ? " carries only small packets" : " carries packets of any size"));
   cable.SetSmallOnly(small_only);
@@ -297,7 +297,7 @@ void World::OnEvent(Host& host, const record::LoggedEvent& event) {
   constexpr std::string_view kRail = "rail en";
   const std::string_view text = event.text;
   const bool of_rail = event.kind == "rail_up" || event.kind == "rail_down";
-  if (!of_rail || !text.starts_with(kRail)) return;  // Or of a route through other hosts.
+  if (!of_rail || !text.starts_with(kRail)) return;  // Or a route through other hosts.
   const std::string_view name = text.substr(kRail.size());
   Report(host, event.kind.c_str(),
          std::string(name.substr(0, name.find_first_not_of("0123456789"))));
@@ -329,8 +329,8 @@ void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
   });
 }
 
-// A recording arrives at any interface, maybe at the sender, with its sender's address. An answer arrives
-// only at its own cable; otherwise the two cables would be joined, as by a switch.
+// A recording arrives at any interface, perhaps at the sender, with its sender's address. An answer
+// arrives only at its own cable; otherwise the two cables would be joined, as by a switch.
 void World::PlayBack() {
   const Recorded& recorded = recorded_[random_.Below(recorded_.size())];
   Host& host = *hosts_[random_.Below(hosts_.size())];

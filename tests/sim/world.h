@@ -1,9 +1,9 @@
-// The whole of a run: hosts, cables, jobs and faults on one schedule, and the invariants that must hold
+// A whole run: hosts, cables, jobs and faults on one schedule, and the invariants that must hold
 // during it and at its end.
 //
 //   faults, jobs ──▶ ... all jobs are done ──▶ everything is healed ──▶ quiet ──▶ checks
 //
-// At the end each daemon that is there must have given everything back: no group, scratch memory, posted
+// At the end each existing daemon must have released everything: no group, scratch memory, posted
 // receive or waiting frame is left. During the run every queue stays below its bound.
 //
 // Owner: main. Thread: one. Memory: all that it simulates.
@@ -29,11 +29,11 @@
 namespace mlxcomm::sim {
 
 struct Outcome {
-  std::vector<std::string> complaints;  // Empty: all is well. The first few.
+  std::vector<std::string> complaints;  // Empty if all is well. The first few.
   std::uint64_t events = 0;
-  std::uint64_t digest = 0;  // Of everything that happened.
+  std::uint64_t digest = 0;  // A digest of everything that happened.
   std::uint64_t virtual_ns = 0;
-  std::uint64_t calls = 0;  // Of clients, that have ended.
+  std::uint64_t calls = 0;  // Of clients that have ended.
   std::uint64_t jobs = 0;
   std::uint64_t jobs_failed = 0;  // Rightly.
   std::uint64_t shrinks = 0;      // Groups that jobs have shrunk to.
@@ -46,7 +46,7 @@ struct Outcome {
 
 class World final : public HostListener, public JobListener {
  public:
-  // `log`: where readable lines go; empty: nowhere.
+  // `log`: where readable lines go; empty means nowhere.
   World(const Scenario& scenario, std::function<void(const std::string&)> log);
   ~World() override;
   Outcome Run();
@@ -110,7 +110,7 @@ class World final : public HostListener, public JobListener {
   std::map<SessionKey, Client*> sessions_;
   std::map<NodeId, std::string> names_;
   // By host and peer: the oldest frame that waited a moment before the end. Signs of life of circuits are
-  // frames too, so some may always be under way.
+  // frames too, so some may always be in transit.
   std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
   // Recorded hellos, the newest last, with their senders.
   struct Recorded {

@@ -1,13 +1,13 @@
-"""What a soak judges: pure functions of what has been done and seen. README.md states the rules."""
+"""The soak's verdicts: pure functions of the actions and observations. README.md states the rules."""
 
 import dataclasses
 import math
 import re
 
-EFFECT_S = 10.0  # So long after a fault's end its effects may come: the grace period, and healing.
+EFFECT_S = 10.0  # Effects of a fault may appear this long after its end: the grace period, and healing.
 NOTICED_S = 3.0  # A shorter stop or cut must not be noticed: the grace period is 5 s.
 SILENCE_S = 60.0  # An operation's deadline (30 s), the client's patience (12 s), a stopped rank, and reserve.
-WARM_UP = 2  # Quiet moments, in which arenas of malloc and threads of gRPC come.
+WARM_UP = 2  # Quiet moments, in which malloc's arenas and gRPC's threads appear.
 MOMENTS_MIN = 6  # A shorter life shows no slope.
 
 RULES = {
@@ -25,7 +25,7 @@ RULES = {
     "mappings": "its mappings do not either",
 }
 LOST = frozenset({"RANK_LOST", "DEADLINE_EXCEEDED"})
-# The codes of errors that each kind of fault may have; of other kinds none.
+# The error codes that each kind of fault may cause; other kinds cause none.
 EXPLAINS = {
     "kill-rank": LOST,
     "kill-daemon": LOST | {"DAEMON_LOST", "UNAVAILABLE"},
@@ -41,9 +41,9 @@ RISE_MAX = {"memory": (12.0, 1.0), "threads": (4.0, 0.0), "descriptors": (3.0, 0
 class Fault:
     kind: str
     begin: float
-    nodes: frozenset  # That it touches.
+    nodes: frozenset  # The node that it affects.
     end: float = math.inf
-    job: str = ""  # The only one that it touches.
+    job: str = ""  # The only job that it affects.
 
     def explains(self, error):
         lasted = min(self.end, error.at) - self.begin
@@ -71,13 +71,13 @@ class Raised:
 
     @property
     def nodes(self):
-        """Its own, and those that it names."""
+        """Its own node, and those that it names."""
         return frozenset({self.node, *map(int, re.findall(r"node-(\d+)", self.text))})
 
 
 def unexplained(errors, faults):
     """Returns the errors without a fault. An explained error of a job also explains later losses in that job;
-    ranks' lines may come a second late."""
+    ranks' lines may be a second late."""
     explained = [error for error in errors if any(fault.explains(error) for fault in faults)]
     first = {error.job: error.at - 1 for error in sorted(explained, key=lambda error: -error.at)}
     follows = [e for e in errors if e.code in LOST and first.get(e.job, math.inf) <= e.at]
@@ -85,7 +85,8 @@ def unexplained(errors, faults):
 
 
 def broken_by_end(code, silent_s, is_killed, has_raised):
-    """The rule that a rank breaks with its exit code, or by its silence (code None: it runs); else None."""
+    """The rule that a rank breaks with its exit code, or by its silence (code None: it is running); otherwise
+    None."""
     if code is None:
         return "hang" if silent_s > SILENCE_S else None
     if code == 1:
@@ -96,17 +97,17 @@ def broken_by_end(code, silent_s, is_killed, has_raised):
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """What a daemon uses while no job runs."""
+    """A daemon's resources while no job runs."""
 
     at: float  # Seconds.
-    memory: float  # MiB that belong to it alone.
+    memory: float  # MiB that belong only to it.
     threads: int
     descriptors: int
     mappings: int
 
 
 def rise(points):
-    """How much the least-squares line through the points gains from the first to the last."""
+    """The increase of the least-squares line through the points, from the first to the last."""
     mean_x, mean_y = (sum(axis) / len(points) for axis in zip(*points))
     below = sum((x - mean_x) ** 2 for x, _ in points)
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / below if below else 0.0
@@ -114,7 +115,7 @@ def rise(points):
 
 
 def growth(life):
-    """(rule, text) for what grows over a daemon's life, of which these are all quiet moments."""
+    """(rule, text) for each resource that grows over a daemon's life, given all of its quiet moments."""
     steady = life[WARM_UP:]
     if len(steady) < MOMENTS_MIN:
         return

@@ -1,4 +1,4 @@
-"""Rounds of jobs and faults on daemons of the lab, and what is looked at meanwhile."""
+"""Rounds of jobs and faults on daemons of the lab, and the checks in between."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ SETTINGS = "grace_period_ms: 5000 reconnect_delay_max_ms: 500"
 TOP = "drain_timeout_ms: 5000"
 TURN_S = 0.05
 DRAIN_S = 15.0  # The drain timeout, and time for a busy machine.
-DRAINED = (0, 3)  # Its code: all jobs had ended, or had to be stopped.
+DRAINED = (0, 3)  # Its exit code: all jobs had ended, or had to be stopped.
 LINKED_S = 30.0
 GONE_S = 10.0
 JOBS = 5  # In a round.
@@ -52,7 +52,7 @@ class Rank:
 
 class Soak:
     def __init__(self, seed, folder, say):
-        """Raises NotAllowed where there can be no namespaces."""
+        """Raises NotAllowed if namespaces are not possible."""
         self.seed, self.folder, self.say = seed, pathlib.Path(folder), say
         dice = random.Random(seed)
         wiring = dice.choice((pair(), ring(3), ring(3), ring(4), mesh(4)))
@@ -62,7 +62,7 @@ class Soak:
         self.failures = []  # (rule, text)
         self.ranks, self.bystanders = [], []
         self.faults, self.errors = [], []
-        self.lives = {node: [] for node in range(self.nodes)}  # Quiet moments since the daemon's start.
+        self.lives = {node: [] for node in range(self.nodes)}  # Quiet moments since the daemon started.
         self.off = set()  # Nodes whose daemon has been ended.
         self.done = dict.fromkeys(("faults", "jobs", "operations"), 0)
         self.began = now()
@@ -83,7 +83,7 @@ class Soak:
     # --- looking ----------------------------------------------------------------------
 
     def watch(self, seconds, until=lambda: False):
-        """Looks at everything until the condition holds or the time is over; returns whether it holds."""
+        """Checks everything until the condition holds or the time is up; returns whether it holds."""
         end = now() + seconds
         while not (holds := until()) and now() < end:
             for rank in list(self.ranks):
@@ -137,7 +137,7 @@ class Soak:
         process.end()
 
     def judge_errors(self):
-        """Once all that could explain them is known."""
+        """Once everything that could explain them is known."""
         for error in rules.unexplained(self.errors, self.faults):
             at = error.at - self.began
             self.fail("unexplained error", f"{error.job} on node-{error.node} at {at:.1f} s: {error.text}")
@@ -162,7 +162,7 @@ class Soak:
         self.note(f"{kind} of {sorted(fault.nodes)} is over")
 
     def victim(self, dice):
-        pick = dice.random()  # Drawn whoever runs: what the seed draws next is the same each time.
+        pick = dice.random()  # Drawn even if unused, so that the seed's next draws are the same each time.
         running = [rank for rank in self.ranks if rank.has_joined and rank.process.child.poll() is None]
         return running[int(pick * len(running))] if running else None
 
@@ -225,7 +225,7 @@ class Soak:
         self.cluster.set_rate(cable.name, "")
 
     def bystander(self, dice):
-        """A stranger at one of the daemon's doors, or a tool that asks: nothing may follow."""
+        """A stranger at one of the daemon's sockets, or a tool that asks: it must have no effect."""
         node, count = dice.randrange(self.nodes), dice.randint(1, 30)
         own, _ = self.cluster.wiring.cables_of(node)[0]
         port = f"{own.ipv6}%{own.interface}:{PORT}" if self.cluster.discovery else f"127.0.0.1:{PORT}"
@@ -256,11 +256,11 @@ class Soak:
         self.job(dice, f"round-{number}-job-0", everywhere, stop)
         for job in range(1, FAULTS_MAX):
             nodes = [dice.randrange(self.nodes) for _ in range(dice.randint(2, 4))]
-            early = dice.random() < 0.5  # Else its ranks join while the fault happens.
+            early = dice.random() < 0.5  # Otherwise its ranks join while the fault happens.
             if early and job < JOBS:
                 self.job(dice, f"round-{number}-job-{job}", nodes, stop)
             self.bystander(dice)
-            self.watch(dice.uniform(2, 4))  # The fault before it has healed.
+            self.watch(dice.uniform(2, 4))  # The previous fault has healed.
             if not early and job < JOBS:
                 self.job(dice, f"round-{number}-job-{job}", nodes, stop)
             self.fault(dice)
@@ -282,7 +282,7 @@ class Soak:
             self.fail("healed", f"{[self.cluster.own_part(node) for node in everybody]}")
         if not self.watch(GONE_S, until=lambda: not any(map(self.left, everybody))):
             self.fail("nothing left", f"{[self.left(node) for node in everybody]}")
-        self.watch(3)  # A second after its last job a daemon gives back what it had kept for the next.
+        self.watch(3)  # A second after its last job a daemon releases what it had kept for the next.
         for node in everybody:
             used = Resources.of(self.cluster.daemons[node].pid)
             self.lives[node].append(Moment(now(), used.memory / MIB, used.threads,
@@ -291,7 +291,7 @@ class Soak:
             self.keep_log(node)
 
     def left(self, node):
-        """What the daemon shows of jobs."""
+        """The daemon's report about jobs."""
         status = self.cluster.status(node)
         if status is None:
             return "no answer"

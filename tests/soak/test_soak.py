@@ -1,4 +1,4 @@
-"""The soak's judgement, with a fault planted for each rule: what explains an error, what is a hang, what
+"""The soak's verdicts, with a fault planted for each rule: what explains an error, what is a hang, what
 grows."""
 
 from xml.etree import ElementTree
@@ -89,7 +89,7 @@ def test_a_rank_is_judged_by_its_end_and_its_silence(code, silent_s, is_killed, 
 
 
 def moments(count, **each):
-    """In each of them there is so much more of something than in the one before."""
+    """In each of them a value is higher by this much than in the one before."""
     start = {"memory": 30.0, "threads": 10, "descriptors": 20, "mappings": 400}
     return [Moment(40.0 * n, **{what: value + n * each.get(what, 0) for what, value in start.items()})
             for n in range(count)]

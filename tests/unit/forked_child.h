@@ -1,8 +1,8 @@
-// A child process of a test: it ends with the test, and a child that hangs ends by itself.
+// A child process of a test: it ends with the test, and a child that hangs ends on its own.
 //
-// A forked child has the parent's memory and one of its threads, and a lock that another thread
-// held stays locked, even a sanitizer's own. And the reader of a test's output waits for all
-// processes that have it open. So a test must never wait for a child for ever, or leave it behind.
+// A forked child has the parent's memory and only one of its threads; a lock that another thread
+// held stays locked, even a sanitizer's own. The reader of a test's output also waits for all
+// processes that have it open. So a test must never wait forever for a child, or leave it behind.
 //
 // Owner: the test. Thread: one.
 #pragma once
@@ -23,7 +23,7 @@ inline void EndWithoutFail() { ::alarm(std::chrono::seconds(kNever / 2).count())
 
 class ForkedChild {
  public:
-  // In the child: calls `main`, and exits with 0 if that returned true, else with 1.
+  // In the child: calls `main`, and exits with 0 if that returned true, otherwise with 1.
   template <typename Main>
   explicit ForkedChild(Main main) : pid_(::fork()) {
     if (pid_ != 0) return;
@@ -37,9 +37,9 @@ class ForkedChild {
   ForkedChild(const ForkedChild&) = delete;
   ForkedChild& operator=(const ForkedChild&) = delete;
 
-  pid_t pid() const { return pid_; }  // -1: there is none.
+  pid_t pid() const { return pid_; }  // -1 if there is none.
   bool Kill() { return pid_ > 0 && ::kill(pid_, SIGKILL) == 0; }
-  // Its status, as from waitpid(); -1: there is no child any more.
+  // Its status, as from waitpid(); -1 if the child no longer exists.
   int Wait() {
     int status = -1;
     const pid_t pid = std::exchange(pid_, -1);

@@ -1,6 +1,6 @@
-// How a test polls: it looks again at once as long as things happen, and yields the core when
-// nothing does. Tests run beside others on few cores, and the threads and processes that they wait
-// for need these.
+// How a test polls: it checks again at once as long as events happen, and yields the core
+// otherwise. Tests run next to others on few cores, and the threads and processes that they wait
+// for need these cores.
 //
 // Owner: the waiting test, for as long as it waits. Thread: its own.
 #pragma once
@@ -17,7 +17,8 @@ namespace mlxcomm {
 
 class Looks {
  public:
-  // Returns when it is time for the next look. `happened`: this look found something to do.
+  // Returns when it is time for the next check. `happened` means that this check found something to
+  // do.
   void Rest(bool happened = false) {
     if (happened) {
       idle_ = 0;

@@ -1,5 +1,6 @@
-// How long a test waits for something that comes at once: only a hang takes this long. A sanitized
-// test on a busy machine may be a hundred times slower than alone, which is not what it tests.
+// How long a test waits for something that happens at once: only a hang takes this long. A
+// sanitized test on a busy machine may be a hundred times slower than alone, which is not what it
+// tests.
 #pragma once
 
 #include <chrono>

@@ -13,7 +13,7 @@
 
 namespace mlxcomm {
 
-inline thread_local std::int64_t refuse_after = -1;  // -1: none is refused.
+inline thread_local std::int64_t refuse_after = -1;  // -1 means that none is refused.
 
 inline void* AllocateUnlessRefused(std::size_t bytes) {
   if (refuse_after >= 0) {

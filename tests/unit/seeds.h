@@ -1,7 +1,7 @@
-// How much a test tries. Seeds: the usual number, times MLXCOMM_SEEDS where that is set, but half
-// of it with the thread sanitizer, which finds nothing in code without threads and takes ten times
-// as long. Values of one list, for which the same memory is used in the same way: all, but a fourth
-// with a sanitizer.
+// The amount that a test tries. Seeds: the usual number, times MLXCOMM_SEEDS if that is set, but
+// half of it with the thread sanitizer, which finds nothing in code without threads and takes ten
+// times as long. Values of one list that use the same memory in the same way: all of them, but a
+// quarter with a sanitizer.
 #pragma once
 
 #include <algorithm>

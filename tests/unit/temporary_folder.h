@@ -1,4 +1,4 @@
-// A folder of a test's own, which is removed with it. Its path is short, because a socket's path is
+// A test's own folder, which is removed with it. Its path is short, because a socket's path is
 // limited.
 //
 // Owner: the test. Thread: any. Memory: the path.

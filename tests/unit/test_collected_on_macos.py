@@ -1,6 +1,5 @@
-"""Why: a test file that uses something of Linux when it is imported, for example to decide what to
-skip, loses all its tests on a Mac, and no Mac has collected them. How: collect_as_macos.py beside
-this.
+"""Why: a test file that uses a Linux feature when it is imported, for example to decide what to
+skip, loses all its tests on a Mac, and no Mac has collected them. How: see collect_as_macos.py.
 """
 
 import pathlib
@@ -38,7 +37,7 @@ def test_all_tests_are_collected_as_on_a_mac():
     "import os\nassert os.path.exists('/sys/class/net')",
 ])
 def test_calls_that_only_linux_has_are_found(tmp_path, line):
-    """Why: a stand-in that accepts everything finds nothing."""
+    """Why: a stand-in that accepts everything detects nothing."""
     (tmp_path / "test_one.py").write_text(f"{line}\ndef test_nothing(): pass\n", encoding="ascii")
     code, said = collect("--rootdir", tmp_path, tmp_path)
     assert code == 2 and "1 error" in said, said

@@ -1,4 +1,4 @@
-"""The daemon accepts the files in config/, and the examples do what they say."""
+"""The daemon accepts the files in config/, and the examples work as described."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def places(port):
 
 
 def here(text, folder, port):
-    """The example with places on this machine instead of the two Macs'."""
+    """The example with addresses on this machine instead of the two Macs'."""
     key = folder / "key"
     if not key.exists():
         key.write_text(os.urandom(32).hex() + "\n")
@@ -40,7 +40,7 @@ def here(text, folder, port):
 
 @pytest.fixture(scope="module")
 def annotated():
-    """What mlxcommd --print-config writes."""
+    """The output of mlxcommd --print-config."""
     printed = completed([find_program("mlxcommd"), "--print-config"])
     assert (printed.returncode, printed.stderr) == (0, "")
     return printed.stdout
@@ -54,7 +54,7 @@ def test_annotated_file_is_fine(annotated, tmp_path):
 
 
 def bounds_of(comment):
-    """(lowest, highest) from the annotated file's comment above a number; lowest is None where
+    """(lowest, highest) from the annotated file's comment above a number; lowest is None if
     it is another field's value."""
     reported = re.search(r"\((?:0, or )?(?:above \w+,|(\S+)) to (\S+?)(?:, a multiple of \d+)?\)$", comment)
     assert reported, f"no bounds in {comment!r}"
@@ -154,7 +154,7 @@ def test_two_node_ring_links_its_two_nodes(tmp_path):
             daemon.end()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is no address elsewhere")
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is not an address elsewhere")
 def test_two_cables_make_one_link_of_two_rails(tmp_path):
     daemons = start("two-cables", tmp_path, free_port())
     try:

@@ -1,5 +1,5 @@
-"""Each fault of the table in daemon/README is made by a row of tests/lab/test_fault_table.py, or it is said
-here why none does."""
+"""Each fault of the table in daemon/README is made by a row of tests/lab/test_fault_table.py, or listed
+here with the reason."""
 
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""What CMake passes to compiler and linker, where one system hides a mistake that another shows.
+"""The options that CMake passes to compiler and linker, where one system hides a mistake that another
+reveals.
 
 How: the project is configured again in a folder of its own, and the commands are read; nothing is
 built.
@@ -25,7 +26,7 @@ def configure(folder, *options):
 
 @pytest.fixture(scope="module")
 def as_with_homebrew(tmp_path_factory):
-    """OpenSSL is requested from a folder of its own, and /usr/include, which has a version of it
+    """OpenSSL is requested from a separate folder, and /usr/include, which has a version of it
     as well, is passed to the compiler like any other folder, as /opt/homebrew/include is."""
     folder = tmp_path_factory.mktemp("homebrew")
     (folder / "openssl@4" / "include").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""tests/lint in a small repository: correct files pass, and one fault of each kind is refused. And the texts
+"""tests/lint in a small repository: correct files pass, and one fault of each kind is refused. Also the texts
 that tests/prose.py reads."""
 
 import json
@@ -49,7 +49,7 @@ def make_repository(folder):
 
 
 def lint(folder, *options):
-    """The hooks that failed, and all that was printed. It needs neither a network nor a home."""
+    """The hooks that failed, and everything that was printed. It needs neither a network nor a home."""
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run([sys.executable, folder / "tests" / "lint", *options], cwd=folder, text=True,
                           errors="replace", capture_output=True, env={"PATH": path, "HOME": "/nowhere"})
@@ -58,7 +58,7 @@ def lint(folder, *options):
     return set(failed), done.stdout
 
 
-# Why: a tool that is not run, or whose findings are not read, finds nothing either.
+# Why: a tool that does not run, or whose findings are ignored, finds nothing.
 def test_a_fault_of_each_kind_is_refused_with_its_place(tmp_path):
     make_repository(tmp_path)
     assert lint(tmp_path, "--whole")[0] == set()
@@ -79,12 +79,12 @@ def test_a_fault_of_each_kind_is_refused_with_its_place(tmp_path):
                   "daemon/count.cc:4:.*ill_named.*readability-identifier-naming"):
         assert re.search(f"^{fault}", output, re.MULTILINE), (fault, output)
 
-    # What a tool can fix itself is fixed; names and quotes are not its to choose.
+    # Fixable findings are fixed; names and quotes must not be changed automatically.
     assert not lint(tmp_path, "--fix")[0] & {"clang-format", "ruff"}
     assert (tmp_path / "program").read_text() == FILES["program"]
 
 
-# Why: a header is checked through a source; and the time should depend only on what was changed.
+# Why: a header is checked through a source; and the time should depend only on the changes.
 def test_a_changed_header_is_checked_only_through_its_source(tmp_path):
     make_repository(tmp_path)
     write(tmp_path, {"daemon/count.h": FILES["daemon/count.h"] + "int half_of(int count);\n"})
@@ -103,7 +103,7 @@ def test_missing_program_is_a_failure_that_names_what_installs_it():
 
 
 def found_in(name, text):
-    """Each finding's line and the phrase, or all of it."""
+    """Each finding's line and the phrase, or the whole text."""
     return [fault.removeprefix(f"{name}:").split("':")[0] for fault in prose.faults_of(name, text)]
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-# For the first link zig compiles the parts of every program, for a quarter of a minute.
+# For the first link zig compiles its runtime libraries, which takes a quarter of a minute.
 pytestmark = [pytest.mark.slow,
               pytest.mark.skipif(sys.platform != "linux", reason="a Mac's own linker does it there"),
               pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="no cross compiler")]

@@ -1,5 +1,5 @@
-"""Pictures drawn from figures are no source: the tree keeps one picture of a run, a small one, and
-no text shows one that a clone does not have. Others are drawn into build/."""
+"""Pictures drawn from figures are not sources: the tree keeps one small picture of a run, and
+no text shows a picture that a clone does not have. Others are drawn into build/."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def shown_by(path):
 
 
 def test_one_picture_of_a_run_is_tracked():
-    """Why: each run added 15000 lines of them, and the history kept every one."""
+    """Why: each run added 15,000 lines of pictures, and the history kept every one."""
     kept = [f for f in PICTURES if f.startswith("tests/") and not f.startswith(OF_THE_PAGE)]
     assert kept == [OF_THE_README]
 

@@ -24,7 +24,7 @@ from release_version import Refused, Version  # noqa: E402
 
 
 class Repository:
-    """A few commits of what a version is read from."""
+    """A few commits of the files from which a version is read."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -143,7 +143,7 @@ def wheels(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("asked", "taken"), [
-    (["mlxcomm"], "0.1.0+mlx.0.32.4"),  # The newest MLX; commits that are no release only if asked for.
+    (["mlxcomm"], "0.1.0+mlx.0.32.4"),  # The newest MLX; unreleased commits only on request.
     (["mlxcomm", "mlx==0.9.1"], "0.1.0+mlx.0.9.1"),
     (["mlxcomm==0.1.0", "mlx==0.32.4"], "0.1.0+mlx.0.32.4"),
     (["mlxcomm==0.1.0", "mlx<0.10"], "0.1.0+mlx.0.9.1"),
@@ -222,7 +222,7 @@ def test_macos_package_has_programs_a_path_and_the_services_command(tmp_path, mo
     assert called["delocate-path"][1:] == ["-v", "-L", "lib", str(root / "usr/local/mlxcomm")]
     pkgbuild = called["pkgbuild"]
     assert pkgbuild[pkgbuild.index("--root") + 1] == str(root)
-    assert pkgbuild[pkgbuild.index("--ownership") + 1] == "recommended"  # Root's, whoever builds it.
+    assert pkgbuild[pkgbuild.index("--ownership") + 1] == "recommended"  # Owned by root, whoever builds it.
     productbuild = called["productbuild"]
     assert ("--sign" in productbuild) == bool(identity) and (identity in productbuild) == bool(identity)
     reported = xml.etree.ElementTree.parse(productbuild[productbuild.index("--distribution") + 1]).getroot()

@@ -1,7 +1,7 @@
-"""MLXCOMM_SELF_CONTAINED: the link lines name no shared library but our own.
+"""MLXCOMM_SELF_CONTAINED: the link lines name no shared library except our own.
 
-How: the project is configured with empty files for the libraries that Debian has as shared ones only;
-nothing is built. tests/release looks at what is built.
+How: the project is configured with empty files for the libraries that Debian only has as shared libraries;
+nothing is built. tests/release checks the built files.
 """
 
 import pathlib
@@ -34,7 +34,7 @@ def test_only_our_own_libraries_are_shared(tmp_path):
               if not word.startswith("-") and re.search(r"\.so(\.[0-9.]+)?$", word)}
     assert shared == {"libmlxcomm.so", "libmlxcomm_attach.so", "libmlxcomm_mpi.so"}
     attach = next(line for line in links if " -o client/lib/libmlxcomm_attach.so" in line)
-    assert "-Wl,--exclude-libs,ALL" in attach  # A Python may have another protobuf.
+    assert "-Wl,--exclude-libs,ALL" in attach  # A Python may have a different protobuf.
     assert "libprotobuf-lite.a" in attach
 
 

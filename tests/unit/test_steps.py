@@ -82,7 +82,7 @@ print([step.state for step in steps])
 
 
 def test_each_extra_step_has_its_turn(run):
-    """Why: what CI leaves out of one commit has to run at another. How: the numbers of some commits."""
+    """Why: a step that CI skips for one commit must run for another. How: the numbers of some commits."""
     found = run.steps(True)
     extras = {step.extra for step in found if step.extra}
     turns = set()

@@ -35,19 +35,19 @@ ALLOWED = {
                      "daemon/record/", "daemon/rail/spsc_ring.h", "daemon/work/"),
     "daemon/record/": ("proto/", "daemon/collective/", "daemon/rail/", "daemon/link/fabric_listener.h",
                        "daemon/platform/mapping.h", "daemon/record/"),
-    # Without I/O, clock and threads: nothing of daemon/platform/, and no workers.
+    # Without I/O, clock and threads: nothing from daemon/platform/, and no workers.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/",
                      "daemon/work/work_pieces.h", "daemon/link/fabric_listener.h", "daemon/fabric/links.h",
                      "daemon/discovery/", "daemon/intake/submission.h", "daemon/jobs/", "daemon/node/",
                      "mlxcomm/v1/"),
-    # What a process may send: before gRPC and the node, and without them.
+    # Checks what a process sends before gRPC and the node see it, and without them.
     "daemon/intake/guard/": ("proto/", "daemon/platform/", "daemon/intake/guard/"),
     "daemon/services/": ("proto/", "daemon/intake/guard/", "daemon/intake/session.h",
                          "daemon/intake/user_directory.h", "daemon/node/", "daemon/platform/",
                          "daemon/record/", "daemon/services/", "mlxcomm/v1/"),
     "daemon/metrics/": ("proto/", "daemon/intake/guard/end_reason.h", "daemon/node/node.h",
                         "daemon/node/answer.h", "daemon/record/operation_counts.h", "daemon/metrics/"),
-    # Ranks that meet combine with the daemon's kernels, for the same bits.
+    # Ranks that meet combine with the daemon's kernels, to get the same bits.
     "client/lib/": ("proto/", "daemon/reduce/kernels.h", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
@@ -59,7 +59,7 @@ ALLOWED = {
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
-# Headers with these name their owner, thread and memory.
+# Headers that contain these name their owner, thread and memory.
 SHARED = re.compile(r"\bstd::(jthread|thread|mutex|shared_mutex|condition_variable|atomic)\b|\babsl::Mutex\b|"
                     r"\bMap(ped|ping)\w*")
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")
@@ -154,10 +154,10 @@ def opening_comment(text):
     return list(itertools.takewhile(lambda line: line.startswith("//"), lines))
 
 
-# Rules, proofs and protocols belong into the folder's README.
+# Rules, proofs and protocols belong in the folder's README.
 @for_each([f for f in CODE if f.endswith((".h", ".hpp"))])
 def test_header_opens_in_few_lines(path):
-    assert len(opening_comment(text_of(path))) <= 15, "what is longer belongs into the folder's README"
+    assert len(opening_comment(text_of(path))) <= 15, "longer text belongs in the folder's README"
 
 
 @for_each([f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py", ".swift"))])

@@ -55,7 +55,7 @@ def test_the_unit_lets_the_daemon_open_what_it_opens(cluster):
     assert {"AF_UNIX", "AF_INET", "AF_NETLINK"} <= opened <= set(allowed), opened
 
 
-# Why: it was 8.5, "exposed": a service of root's that keeps rights which it does not use.
+# Why: it was 8.5, "exposed": a root service that keeps unused rights.
 def test_the_unit_is_not_exposed():
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
@@ -89,14 +89,14 @@ def test_install_and_uninstall_below_another_root(tmp_path):
     (tmp_path / configuration).write_text('cluster: "mine"\n')
     assert staged("install", tmp_path, "--program", find_program("mlxcommd")).returncode == 0
     assert (tmp_path / configuration).read_text() == 'cluster: "mine"\n'
-    # The system waits for the daemon's end as long as jobs may take for theirs.
+    # The system waits for the daemon to exit as long as jobs may take to finish.
     (tmp_path / configuration).write_text("# drain_timeout_ms: 1\ndrain_timeout_ms: 60001  # long\n")
     bin_folder = tmp_path / "usr/local/bin"
     bin_folder.chmod(0o2775)
     assert staged("install", tmp_path, "--program", find_program("mlxcommd")).returncode == 0
     assert any(word in (tmp_path / service[0]).read_text()
                for word in ("TimeoutStopSec=71\n", "<integer>71</integer>"))
-    assert bin_folder.stat().st_mode & 0o7777 == 0o2775  # It was there, and is others' too.
+    assert bin_folder.stat().st_mode & 0o7777 == 0o2775  # It already existed, and others use it.
     for _ in range(2):
         done = staged("uninstall", tmp_path)
         assert done.returncode == 0 and f"Kept: {tmp_path}/{configuration}." in done.stdout
@@ -123,7 +123,7 @@ def test_a_dry_run_changes_nothing(tmp_path):
     assert not (tmp_path / "below").exists()
 
 
-# Why: with nothing left before the paths they were taken for the live system, which was then restarted.
+# Why: with an empty prefix the paths were taken for the live system, which was then restarted.
 @pytest.mark.parametrize("root, folder", [("/", "."), (".", "/"), ("..", "/"), ("//", ".")])
 def test_the_root_of_all_folders_is_only_files_too(root, folder):
     for verb in ("install", "uninstall"):
@@ -134,15 +134,15 @@ def test_the_root_of_all_folders_is_only_files_too(root, folder):
 
 
 def test_a_root_that_cannot_be_named_is_refused(tmp_path):
-    """Why: in a folder that is gone it became the live system."""
+    """Why: in a deleted folder it became the live system."""
     gone = tmp_path / "gone"
     script = f'mkdir {gone}; cd {gone}; rmdir {gone}; exec "$0" service install --root below --dry-run'
     done = completed(["sh", "-c", script, find_program("mlxcommctl")])
     assert done.returncode == 1 and "mlxcommctl: --root below: No such file" in done.stderr, done.stderr
 
 
-# A machine of its own: nothing in it outlives the namespace. Its systemctl does what the scripts
-# ask for, with the unit that was installed.
+# A separate machine: nothing in it outlives the namespace. Its systemctl does what the scripts request, with
+# the installed unit.
 MACHINE = r"""
 set -eu
 for folder in /etc /usr/local/bin /run /var/lib /var/log; do mount -t tmpfs none $folder; done
@@ -227,7 +227,7 @@ def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
     assert kept == ["/etc/mlxcommd/mlxcommd.textproto", "/var/lib/mlxcommd/node-id"]
 
 
-# How each of these machines begins: with a service that runs.
+# The initial state of each of these machines: with a running service.
 INSTALLED = MACHINE[:MACHINE.index("if \"$CONTROL\"")] + r"""
 mkdir -p /run/systemd/system
 "$CONTROL" service install
@@ -237,7 +237,7 @@ await shows
 
 @pytest.mark.parametrize("signal", ["INT", "TERM", "HUP"])
 def test_a_service_that_starts_again_is_not_left_down(tmp_path, signal):
-    """Why: Ctrl-C, or a terminal that was closed, between its end and its start left it ended."""
+    """Why: Ctrl-C, or a closed terminal, between its end and its start left it down."""
     done = machine(tmp_path, INSTALLED + rf"""
 rm $SCRATCH/stopped; touch $SCRATCH/slow
 env --default-signal=INT "$CONTROL" service restart --force & control=$!
@@ -253,7 +253,7 @@ shows && say serves
 
 
 def test_the_wait_for_the_next_program_ends_with_ctrl_c(tmp_path):
-    """Why: it may take days. mlxcommd here does not get the signal that asks it, and so never changes."""
+    """Why: it may take days. mlxcommd here does not get the signal that requests it, so it never restarts."""
     done = machine(tmp_path, INSTALLED + r"""
 env --default-signal=INT "$CONTROL" service restart & control=$!
 await grep -q SIGUSR2 $SCRATCH/asked
@@ -267,7 +267,7 @@ shows && say serves
 
 
 def test_a_program_that_does_not_run_takes_no_place_and_one_that_does_not_serve_leaves_it(tmp_path):
-    """Why: the service was down, and the program that had worked was gone."""
+    """Why: the service was down, and the working program was gone."""
     done = machine(tmp_path, INSTALLED + r"""
 old=$(md5sum < /usr/local/bin/mlxcommd); unit=$(md5sum < /etc/systemd/system/mlxcommd.service)
 # It says its version, but not where it is to lie.
@@ -314,7 +314,7 @@ find /etc/systemd /usr/local/bin -type f
     assert "The programs in /usr/local/bin (0.1.0) were kept" in done.stdout
     assert "call the newer mlxcommctl by its path" in done.stdout
     assert "mlxcommd 0.1.0 is running as a service" in done.stdout and "0.1.0 is running;" in done.stdout
-    assert "warning: /usr/local/bin is writable for other users" in done.stderr
+    assert "warning: /usr/local/bin is writable by other users" in done.stderr
     assert "mlxcommd is not installed as a service any longer.\n" in done.stdout
     last = done.stdout.splitlines()[done.stdout.splitlines().index("== gone"):]
     assert last == ["== gone"], last

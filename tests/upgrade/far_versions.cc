@@ -1,4 +1,4 @@
-// A release of years later, which no longer speaks what today's daemons do.
+// A release from years later, which no longer speaks today's versions.
 #include "proto/wire/versions.h"
 
 namespace mlxcomm::wire {

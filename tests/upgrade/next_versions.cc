@@ -1,4 +1,4 @@
-// The next release: it speaks its own version, and the one before it.
+// The next release: it speaks its own version and the previous one.
 #include "proto/wire/versions.h"
 
 namespace mlxcomm::wire {

@@ -25,7 +25,7 @@ def program_of(release):
 
 
 class Upgraded(Cluster):
-    """Each node's program has its own path, where another release can be put, as packages do."""
+    """Each node's program has its own path, where another release can be installed, as packages do."""
 
     def __init__(self, *arguments, releases=(), **settings):
         super().__init__(*arguments, **settings)
@@ -51,13 +51,13 @@ class Upgraded(Cluster):
         return status and next(one for one in status["nodes"] if one["name"] == status["node"])
 
     def ask(self, node):
-        """Asks for a restart; what the program that is to end says of itself."""
+        """Requests a restart; returns the response of the program that is to end."""
         before = wait_until(lambda: self.own(node), "it tells of itself")
         self.daemons[node].signal(signal.SIGUSR2)
         return before
 
     def answer(self, node, before):
-        """What it says to that; none: nothing yet, or it is another program."""
+        """Its response to that; None if there is none yet, or it is another program."""
         restart = (self.own(node) or {}).get("restart", {})
         return restart if restart.get("asked", 0) > before.get("restart", {}).get("asked", 0) else None
 
@@ -90,7 +90,7 @@ def upgraded(tmp_path):
 
 @pytest.mark.slow
 def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
-    """How: two nodes change releases in turns while jobs run over both. Ranks that start meanwhile wait."""
+    """How: two nodes change releases in turns while jobs run over both. Ranks that start during that wait."""
     c = upgraded(2)
     stop = threading.Event()
     jobs = itertools.count()
@@ -124,7 +124,7 @@ def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
     c.wait_linked()
     assert [c.own(node)["pid"] for node in (0, 1)] == pids
     assert next(jobs) >= UPGRADES / 20
-    if before:  # What one program has opened is no load for the next.
+    if before:  # Descriptors opened by one program are not a burden for the next.
         for pid, then in zip(pids, before):
             expect_given_back(pid, then, MARGINS)
 
@@ -148,7 +148,7 @@ def test_a_restart_that_waits_can_be_taken_back(upgraded):
     daemon."""
     c = upgraded(2)
     with at_work(c, range(2), MIB, job="long"):
-        c.daemons[0].signal(signal.SIGUSR1)  # Nothing waits: nothing to take back.
+        c.daemons[0].signal(signal.SIGUSR1)  # Nothing is pending: nothing to cancel.
         before = c.ask(0)
         wait_until(lambda: c.answer(0, before), "it waits")
         c.daemons[0].signal(signal.SIGALRM)
@@ -158,11 +158,11 @@ def test_a_restart_that_waits_can_be_taken_back(upgraded):
         assert "restart" not in text, text
     c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
     assert c.own(0)["start"] == before["start"]
-    c.await_next(0, c.ask(0))  # And asked again, it goes.
+    c.await_next(0, c.ask(0))  # When asked again, it restarts.
 
 
 def test_an_invalid_upgrade_is_refused_and_nothing_is_lost(upgraded):
-    """Status and events have each reason; the old program serves on until a valid one is there."""
+    """Status and events have each reason; the old program keeps serving until a valid one exists."""
     c = upgraded(2)
 
     def expect_refused(*texts):
@@ -215,7 +215,7 @@ def test_releases_too_far_apart_do_not_link_and_both_report_it(upgraded, release
         done = mlxcommctl("doctor", "--json", "--socket", c.socket(node))
         return json.loads(done.stdout) if done.stdout else None
 
-    dialer = 1  # Cluster's links: (who dials, who is dialed).
+    dialer = 1  # Cluster's links: (dialer, dialed).
     reported = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
                                if link.get("reason") == "version_too_far"], "the dialer tells why")
     assert ", and this daemon" in reported[0]["detail"], reported

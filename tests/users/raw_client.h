@@ -1,5 +1,5 @@
-// A process on its daemon without the library, which would refuse what hostile programs do: it has said
-// hello, and shows its descriptors, its memory and the calls of the connection.
+// A process on its daemon without the library, which would refuse what hostile programs do: it has
+// sent its hello, and exposes its descriptors, its memory and the connection's calls.
 //
 // Owner: the program. Thread: calls from any; the queue from one. Memory: both segments, mapped.
 #pragma once
@@ -67,7 +67,7 @@ class RawClient {
     Ring();
   }
   void Ring() { queue::RingDoorbell(doorbell_); }
-  // False: the bell is full.
+  // False if the bell is full.
   bool Ring(const std::string& bytes) {
     return ::send(doorbell_, bytes.data(), bytes.size(), MSG_DONTWAIT | queue::kNoSignal) > 0;
   }
@@ -77,7 +77,7 @@ class RawClient {
     --in_flight_;
     return completion;
   }
-  // Nothing: there was none in time.
+  // nullopt if there was none in time.
   std::optional<queue::CompletionEntry> AwaitCompletion() {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatienceNs);
     for (;;) {
@@ -86,7 +86,7 @@ class RawClient {
       ::usleep(100);
     }
   }
-  // Returns whether the daemon ends the session within the time.
+  // Returns whether the daemon ends the session in time.
   bool AwaitEnd(std::uint64_t patience_ns = kPatienceNs) const {
     pollfd waited{watched_, 0, 0};
     return ::poll(&waited, 1, static_cast<int>(patience_ns / 1'000'000)) == 1;

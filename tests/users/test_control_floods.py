@@ -28,11 +28,11 @@ REASONS = {"ping": "pings", "ping_ack": "pings", "settings": "settings", "settin
            "never_read": "unread"}
 
 
-TOOLS = 14  # As many as a user may have, and room for another.
+TOOLS = 14  # As many as a user may have, and room for one more.
 ADDRESSES = 1000
-# daemon/services/answer_budget.h, and what is on its way.
+# daemon/services/answer_budget.h, and answers in transit.
 ANSWERS_MAX = 5 * MIB
-CALL_BYTES = 24 * 1024  # What gRPC has for a call that is open.
+CALL_BYTES = 24 * 1024  # gRPC's memory for an open call.
 # The job's events fill the flight recorder's pages.
 RECORDED_BYTES = 16384 * 64  # kLoopEvents (daemon/record/flight_recorder.h), 64 bytes each.
 
@@ -73,7 +73,7 @@ class Victim(Users):
 
 
 class LonelyVictim(Victim):
-    """A daemon with a long status: each of its many neighbours that never answer is a line of it."""
+    """A daemon with a long status: each of its many silent neighbours adds a line."""
 
     def __init__(self, folder):
         super().__init__(folder, 1)
@@ -103,7 +103,7 @@ def lonely_victim(tmp_path):
 @contextlib.contextmanager
 def leaves_nothing(victim, first="window_update"):
     """The block may leave 20 % of memory, what a gRPC thread keeps, and the flight recorder's pages. The
-    first flood makes the daemon allocate what gRPC keeps from its first connection on, and the first record
+    first flood makes the daemon allocate what gRPC keeps after its first connection, and the first record
     starts the thread that reads records."""
     victim.flood(first)
     victim.ctl("record")
@@ -175,7 +175,7 @@ def test_asking_without_end_leaves_root_its_places(victim, method):
     victim.expect_exact()
 
 
-# Why: four users held all places, root was refused, and doctor said that no daemon answers.
+# Why: four users held all places, root was refused, and doctor reported that no daemon answers.
 def test_root_has_places_that_no_user_takes(victim):
     users = [70001 + i for i in range(4)]
     for user in users:

@@ -1,5 +1,5 @@
-"""Hostile clients of one user beside another user's job: the daemon lives, every byte of the job is right,
-and nothing leaks."""
+"""Hostile clients of one user beside another user's job: the daemon survives, every byte of the job is
+correct, and nothing leaks."""
 
 import contextlib
 import os
@@ -69,7 +69,7 @@ def many_files(count):
     return min(count, soft - 256)
 
 
-# Why: two thousand are more than the backlog, the hellos at once and the limit of clients.
+# Why: two thousand exceed the backlog, the simultaneous hellos and the client limit.
 @pytest.mark.parametrize("said", ["nothing", "garbage"])
 def test_two_thousand_connects_cost_the_others_nothing(beside, said):
     with beside() as c:
@@ -113,7 +113,7 @@ def wrong_descriptors(kind, folder, kept):
         return [opened(end.detach()) for end in socket.socketpair()]
     if kind == "epoll":
         return [kept.enter_context(select.epoll()).fileno()]
-    if kind == "nested sockets":  # Each lies in what the other has not read.
+    if kind == "nested sockets":  # Each arrives with data that the other side has not read.
         one, other = socket.socketpair()
         socket.send_fds(one, [b"x"], [one.fileno()])
         socket.send_fds(other, [b"x"], [other.fileno()])
@@ -148,7 +148,7 @@ def test_unexpected_descriptors_are_closed(beside, tmp_path, when):
                     kept_until_sent.callback(os.close, descriptor)
                 assert len(answer) == ANSWER_BYTES and len(own) == 3, (kind, answer)
                 assert answer[FAILURE_CODE_AT] == 0, (kind, answer)
-                if when == "later":  # Where gRPC reads by now.
+                if when == "later":  # At the position where gRPC reads by now.
                     socket.send_fds(connection, [b"PRI * HTTP/2.0\r\n"], sent)
                 if when == "on the doorbell":
                     with socket.socket(fileno=os.dup(own[2])) as doorbell:

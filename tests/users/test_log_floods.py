@@ -1,4 +1,4 @@
-"""A process causes log lines without end: the log grows by less than 1 KiB a second, and counts the lines
+"""A process causes endless log lines: the log grows by less than 1 KiB a second, and counts the lines
 that it left out."""
 
 import os

@@ -189,7 +189,7 @@ def test_a_limit_is_one_users_and_is_free_again_after_a_crash(users):
 
 
 def test_the_operators_group_sees_all_and_accounts_have_names(users):
-    account = pwd.getpwnam("daemon")  # On every Debian and Mac, with a group of its own.
+    account = pwd.getpwnam("daemon")  # Exists on every Debian and Mac, with its own group.
     group = grp.getgrgid(account.pw_gid).gr_name
     c = users(1, client_settings=f'operators_group: "{group}"')
     stop = c.public / "stop"
@@ -203,7 +203,7 @@ def test_the_operators_group_sees_all_and_accounts_have_names(users):
 
 
 def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
-    """As in tests/faults/test_meeting.py, with jobs of two users; verbs still print valid JSON meanwhile."""
+    """As in tests/faults/test_meeting.py, with jobs of two users; verbs still print valid JSON."""
     c = users(1)
     process = Process([find_test_program("faults", "meeting_attack"), c.socket(0), "scribble", "7", str(ANN),
                        str(BOB)])
@@ -236,8 +236,8 @@ def test_ranks_of_several_accounts_share_no_memory(users):
 
 
 # Why: without XDG_RUNTIME_DIR and TMPDIR (cron, su, containers) a private daemon's socket is in /tmp, where
-# any user can make one first and get the memory of every client.
-# How: a socket of Bob's is where Ann's and root's private daemons would be. It must not get even a hello.
+# any user can create one first and get every client's memory. How: Bob's socket is at the path of Ann's and
+# root's private daemons. It must not get even a hello.
 @pytest.mark.parametrize("alien", ["folder", "socket", "listener", "all of a namespace"])
 @pytest.mark.parametrize("uid", [0, ANN])
 def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
@@ -273,7 +273,7 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
         assert victim.returncode != 0, reported
         assert said in reported and str(folder) + " removed" in reported
         impostor.setblocking(False)
-        if alien == "listener":  # Whose it is shows only once it is there.
+        if alien == "listener":  # Its owner is known only once it exists.
             assert impostor.accept()[0].recv(4096) == b"", "it hears not a byte"
         else:
             with pytest.raises(BlockingIOError):
@@ -313,7 +313,7 @@ def has_control(text):
     return any(unicodedata.category(character) == "Cc" for character in text)
 
 
-# Why: people see these names in terminals.
+# Why: these names are shown in terminals.
 def test_names_that_processes_choose_are_refused_or_shown_without_control_characters(users):
     c = users(1)
     program = c.public / "e\x1b[2J\nvil\u202e"
@@ -324,7 +324,7 @@ def test_names_that_processes_choose_are_refused_or_shown_without_control_charac
     shown = [c.ask_as(0, *verb) for verb in (
         ("status", "-v"), ("record", "-n", "0"), ("events", "--last", "99"), ("status", "--json"), ("jobs",))]
     doctor = c.run_as(BOB, "mlxcommctl", "doctor")
-    doctor.finish()  # Its code tells of the ranks that are awaited.
+    doctor.finish()  # Its code reports the awaited ranks.
     assert all("rm -rf" in text for text in (shown[0], shown[3], "".join(doctor.lines)))
     for rank in ranks:
         rank.end()
@@ -334,7 +334,7 @@ def test_names_that_processes_choose_are_refused_or_shown_without_control_charac
         assert not has_control(line), line
 
 
-# Why: one account may use 65536 user ids that have none, each with places of its own.
+# Why: one account may use 65536 user ids without accounts, each with its own places.
 def test_a_user_without_an_account_is_refused_unless_the_configuration_serves_it(tmp_path):
     c = Users(tmp_path, 1)
     c.settings = ("", *c.settings[1:])

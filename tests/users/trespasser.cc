@@ -1,4 +1,4 @@
-// trespasser SOCKET GROUP: says hello as a training process does, and then tries every call on a
+// trespasser SOCKET GROUP: sends a hello like a training process, and then tries every call on a
 // group that is not its own, without the library, which would refuse. Prints the answers, one line
 // for each call: "split: INVALID_ARGUMENT ...".
 #include <cstdint>
@@ -24,7 +24,7 @@ void Try(RawClient& client, const char* what, const Request& request, Reply repl
               status.error_message().c_str());
 }
 
-// Submits an operation of that group straight into the own queue.
+// Submits an operation of that group directly to its own queue.
 void Submit(RawClient& client, std::uint64_t group) {
   queue::SubmissionEntry entry{};
   entry.ticket = 1;

@@ -1,6 +1,6 @@
-// vandal SOCKET WHAT [WHERE]: a job of two ranks in one process, without the library, whose rank 0 does to
-// its shared memory or its doorbell what no client should, while it may be in an operation. Prints what
-// became of both ranks: "rank 0: its session ended", "rank 1: RANK_LOST ...".
+// vandal SOCKET WHAT [WHERE]: a job of two ranks in one process, without the library, whose rank 0
+// misuses its shared memory or its doorbell, perhaps during an operation. Prints the fate of both
+// ranks: "rank 0: its session ended", "rank 1: RANK_LOST ...".
 //
 //   sizes              sizes and seals of both segments are changed: every attempt must fail
 //   scribbles SEED     random words all over both segments while operations run, until that ends its session
@@ -76,7 +76,7 @@ class Job {
     entry.output_offset = kInputBytes;
     rank(number).Submit(entry);
   }
-  // Of both ranks: whether the daemon has given rank 0 up, and how rank 1's operation ends.
+  // For both ranks: whether the daemon has given up rank 0, and how rank 1's operation ends.
   void ReportOutcome() {
     std::printf("rank 0: %s\n", rank(0).AwaitEnd() ? "its session ended" : "nothing happened");
     Submit(1);
@@ -105,7 +105,7 @@ int ChangeSizes(Job& job) {
       std::printf("size: %s\n", ::ftruncate(segment, bytes) == 0 ? "changed" : "refused");
     }
 #if defined(__linux__)
-    const std::string path = "/proc/self/fd/" + std::to_string(segment);  // Opened once more.
+    const std::string path = "/proc/self/fd/" + std::to_string(segment);  // Opened again.
     std::printf("size: %s\n", ::truncate(path.c_str(), 0) == 0 ? "changed" : "refused");
 #endif
 #if defined(F_ADD_SEALS)
@@ -170,7 +170,7 @@ int CloseDoorbell(Job& job, const std::string& phase) {
   std::thread call;
   if (phase == "joining") {
     call = std::thread([&] { job.Attach(0); });
-    v1::CancelReply reply;  // The same connection carries it behind the other one.
+    v1::CancelReply reply;  // The same connection carries it after the other one.
     client.Call(&v1::Control::Stub::Cancel, v1::CancelRequest(), reply);
   } else if (phase != "hello") {
     if (!job.Join()) return 3;
@@ -198,7 +198,7 @@ int Flood(const char* socket, Job& job, const std::string& what, int thousands) 
   queue::SubmissionEntry wrong{};
   wrong.kind = OperationKind::kAllReduce;
   wrong.data_type = DataType::kUint64;
-  wrong.count = ~std::uint64_t{0} / 16;  // No arena is as large.
+  wrong.count = ~std::uint64_t{0} / 16;  // No arena is that large.
   const std::string bell(1 << 16, 'x');
   std::printf("begins\n");
   std::fflush(stdout);
@@ -231,7 +231,7 @@ int MovePositions(Job& job, const std::string& which) {
     for (std::size_t i = 0; i < sizeof header / sizeof *words; ++i) words[i] = random();
   }
   client.Ring();
-  if (which == "completions") {  // It is looked at when there is one.
+  if (which == "completions") {  // It is checked if there is one.
     job.Submit(1);
     job.ReportCompletion(1);
     std::printf("rank 0: %s\n", client.AwaitEnd() ? "its session ended" : "nothing happened");

@@ -1,5 +1,5 @@
-// What each rank's output must consist of: derived from the rows of the kinds
-// (proto/types/operation.h) alone, without a plan.
+// What each rank's output must consist of: derived only from the kinds' rows
+// (proto/types/operation.h), without a plan.
 //
 // Owner: the verifier. Thread: any. Memory: vectors.
 #pragma once
@@ -15,9 +15,9 @@ namespace mlxcomm::collective {
 
 struct ExpectedRange {
   std::uint64_t bytes = 0;
-  bool of_all_ranks = false;  // Each rank once, final. Otherwise: `rank` alone, untouched.
+  bool of_all_ranks = false;  // Each rank once, final. Otherwise: Only `rank`, unchanged.
   std::uint32_t rank = 0;
-  std::uint64_t position = 0;  // Of the first byte, in the inputs.
+  std::uint64_t position = 0;  // The first byte's position in the inputs.
 };
 
 // From the output's first byte to its last.

@@ -106,7 +106,7 @@ class OptimalLink {
     if (IsToRoot(kind_)) return from_ == root_ ? 0 : Bytes(part);
     if (divides_) return Bytes(part) * (operation_.size() - Ranks(from_).size());
     if (gathers_) return RingAllGatherOneWay(way, ways);
-    // All blocks twice, but for the one that the receiver begins with in either pass.
+    // All blocks twice, except the one with which the receiver begins, in each pass.
     const int place = way == 0 ? from_ : nodes_ - from_;
     const Slices slices =
         SlicesOfRing(nodes_, count_, operation_.element_bytes(), operation_.chosen_for);
@@ -142,8 +142,8 @@ class OptimalLink {
     const auto index = [&](int node) { return node < folded ? node / 2 : node - folded / 2; };
     const int difference = index(from_) ^ index(to_);
     if (!std::has_single_bit(static_cast<unsigned>(difference))) return 0;
-    // What is left to reduce when these two meet goes over the link between them: the
-    // half that the partner keeps on the way out, the other on the way back.
+    // The part that remains to be reduced when these two meet crosses the link between them: the
+    // partner's half in the first pass, the other half in the second.
     std::uint64_t left = count_;
     for (int bit = 1; bit < difference; bit *= 2) {
       left = PartOf(left, 2, (index(from_) & bit) != 0 ? 1 : 0).count;
@@ -160,7 +160,7 @@ class OptimalLink {
   OperationKind kind_;
   std::uint64_t count_;
   bool divides_;  // What a rank passes has a block for each rank,
-  bool gathers_;  // and what it gets one of each.
+  bool gathers_;  // and what it gets has one from each.
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How many bytes a plan may put on each link: the closed forms of plans/plans.h, written again
-// without making a plan.
+// How many bytes a plan may put on each link: the closed forms of plans/plans.h, repeated without
+// making a plan.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mlxcomm::collective {
 
-// From one node to another, by the plan between nodes that was chosen (kAutomatic where there was
-// no choice). `layout` may be any node's.
+// From one node to another, for the chosen plan between nodes (kAutomatic if there was no choice).
+// `layout` may be any node's.
 std::uint64_t OptimalBytes(const WholeOperation& operation, const GroupLayout& layout,
                            PlanKind plan, int from, int to);
 

@@ -129,7 +129,7 @@ class Verifier {
     const std::vector<Range> sources = SourcesOf(ref);
     if (step.kind == StepKind::kLocal && sources.size() == 1 &&
         step.source.local_rank != Place::kEveryLocalRank) {
-      // A copy onto itself is left out.
+      // A copy onto itself is ignored.
       std::erase_if(destinations, [&](const Range& range) {
         return range.buffer == sources[0].buffer && range.offset == sources[0].offset;
       });
@@ -202,7 +202,7 @@ class Verifier {
       for (const Range& range : SourcesOf(ref)) {
         accesses.push_back({range.buffer, range.offset, range.offset + bytes, false, ref});
         for (const Range& written : destinations) {
-          // In place is fine, element by element; anything else overlaps.
+          // In place is allowed, element by element; any other overlap is not.
           if (written.buffer != range.buffer || written.offset == range.offset ||
               written.offset >= range.offset + bytes || range.offset >= written.offset + bytes) {
             continue;
@@ -244,7 +244,7 @@ class Verifier {
                      " to ", end, " of the ", NameOf(a.buffer), " in any order"));
   }
 
-  // Returns whether of all chunks in [begin, end) one is over before the other begins.
+  // Returns whether, of all chunks in [begin, end), one ends before the other begins.
   bool ChunksOrdered(const Access& a, const Access& b, std::uint64_t begin,
                      std::uint64_t end) const {
     using Event = StepOrder::Event;
@@ -334,7 +334,7 @@ class Verifier {
         [](const Piece& a, const Piece& b) { return a.bytes == b.bytes && a.value == b.value; });
     if (same) return absl::OkStatus();
     return absl::InternalError(
-        absl::StrCat("rank ", rank, ": result combined in another order than that of rank 0"));
+        absl::StrCat("rank ", rank, ": result combined in a different order from that of rank 0"));
   }
 
   absl::Status CheckLinks() {

@@ -1,18 +1,18 @@
-// Proves that the plans of all nodes of one operation fit together, or says which
-// step of which node does not.
+// Proves that the plans of all nodes of one operation fit together, or reports the step and the
+// node that does not.
 //
 //   1. Every place lies in its buffer.
-//   2. Every send meets one receive of the same length, tag and check, and the reverse.
+//   2. Every send matches one receive of the same length, tag and check, and vice versa.
 //   3. No deadlock: no step waits for itself through edges, messages and grants, and
 //      eager messages cannot use up the credit that others wait for.
-//   4. No race: of two steps that touch the same bytes, one of them writing, one is over
-//      before the other begins, whatever the timing.
-//   5. Carried out in such an order, every byte of every output holds what the kind of
-//      operation says: each contribution once, finished once, the same on all ranks.
+//   4. No race: of two steps that touch the same bytes, one of them writing, one ends
+//      before the other begins, regardless of timing.
+//   5. Executed in such an order, every byte of every output has the value that the kind of
+//      operation requires: each contribution once, finished once, the same on all ranks.
 //   6. Each link carries the bytes that the plan is stated to need (OptimalBytes).
 //
-// Data is followed as ranges and what they are made of (verify/), so the size of an
-// operation costs nothing but its number of chunks.
+// Data is tracked as ranges and their origins (verify/), so the size of an operation costs nothing
+// but its number of chunks.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct PlanReport {
 
 // The plans of all nodes, by node.
 std::vector<Plan> MakePlans(const WholeOperation& operation);
-// `plans` as MakePlans has them.
+// `plans` is in MakePlans's format.
 absl::StatusOr<PlanReport> VerifyPlans(const WholeOperation& operation,
                                        std::span<const Plan> plans);
 

@@ -14,8 +14,8 @@ bool IsReceive(const Step& step) {
   return step.kind == StepKind::kReceive || step.kind == StepKind::kReduceReceived;
 }
 
-// Frames that may wait at the receiver without harm: credits come back in lots, so
-// all of one but the last may be held back, and one must be left.
+// Frames that may wait at the receiver without harm: credits return in batches, so all of a batch
+// except the last may be held back, and one must be left.
 constexpr std::size_t kWaitingFramesMax = kEagerCredits - CreditOptions{}.lot();
 
 }  // namespace
@@ -152,13 +152,13 @@ void StepOrder::LinkMessage(const StepRef& send) {
     Link(EventOf(receive, 0, Event::kAllowed), EventOf(send, 0, Event::kAllowed));
   }
   for (std::uint64_t chunk = 0; chunk <= LastChunk(send); ++chunk) {
-    // An eager frame is copied before it goes.
+    // An eager frame is copied before it is sent.
     Link(EventOf(send, chunk, eager ? Event::kDone : Event::kTouches),
          EventOf(receive, chunk, Event::kTouches));
   }
 }
 
-// Kahn's algorithm; what is left over waits for itself.
+// Kahn's algorithm; the remaining events wait for themselves.
 absl::Status StepOrder::Sort() {
   const std::size_t events = first_event_.back();
   std::sort(links_.begin(), links_.end());
@@ -194,7 +194,7 @@ absl::Status StepOrder::Sort() {
   absl::Status status;
   std::vector<std::pair<std::size_t, StepRef>> steps;
   ForEachStep([&](const StepRef& ref) {
-    // What a send reads is settled when its last chunk may go.
+    // The data of a send is fixed when its last chunk may be sent.
     const Event event = At(ref).kind == StepKind::kSend ? Event::kAllowed : Event::kDone;
     const std::size_t position = position_[EventOf(ref, LastChunk(ref), event)];
     if (position == events) {
@@ -238,8 +238,8 @@ bool StepOrder::Ordered(const StepRef& a, const StepRef& b) const {
   return Precedes(a, LastChunk(a), Event::kDone, b, 0, Event::kTouches);
 }
 
-// Whether the frame can be there while something that the receive comes after still
-// waits for another node.
+// Returns whether the frame can arrive while something that must precede the receive still waits
+// for another node.
 bool StepOrder::MayWaitForMessages(const StepRef& receive) const {
   const StepRef send = PartnerOf(receive);
   for (const std::int32_t index : plans_[receive.node].AfterOf(At(receive))) {

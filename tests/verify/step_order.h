@@ -1,13 +1,13 @@
 // Which part of which step is certain to come before which, over all nodes of one operation: the
-// order that edges, messages and grants impose, whatever the timing.
+// order that edges, messages and grants impose, regardless of timing.
 //
 // A chunk of a step has three events:
 //
 //   allowed ──▶ begins to touch memory ──▶ done (no longer touches it, nor any chunk before)
 //
-// For a receive the second waits for the message besides; elsewhere it is the first.
-// A large message is sent only after its receive has been allowed (the grant). That a
-// large send is done tells only its own node something; an eager one is done at once.
+// For a receive the second event also waits for the message; for other steps it equals the first. A
+// large message is sent only after its receive has been allowed (the grant). The end of a large
+// send is known only to its own node; an eager send ends at once.
 //
 // Owner: the verifier. Thread: any. Memory: some numbers for each chunk of each step.
 #pragma once
@@ -39,11 +39,11 @@ class StepOrder {
 
   bool Precedes(const StepRef& a, std::uint64_t chunk_a, Event event_a, const StepRef& b,
                 std::uint64_t chunk_b, Event event_b) const;
-  // All of `a` is over before any of `b`.
+  // All of `a` ends before any of `b` begins.
   bool Ordered(const StepRef& a, const StepRef& b) const;
   // An order in which the steps could be carried out one by one.
   const std::vector<StepRef>& sequence() const { return sequence_; }
-  // Of a receive: its send; of a send: its receive.
+  // For a receive its send, for a send its receive.
   StepRef PartnerOf(const StepRef& step) const { return partners_[Number(step)]; }
 
   // Eager frames that may wait at their receiver for other messages could use up the
@@ -88,7 +88,7 @@ class StepOrder {
   std::vector<std::size_t> before_begin_;                   // By event: into links_, sorted.
   std::vector<std::size_t> position_;                       // By event: in a topological order.
   std::vector<StepRef> sequence_;
-  std::vector<bool> waits_;  // By step: for something from another node.
+  std::vector<bool> waits_;  // By step: events that come from another node.
   mutable std::vector<std::uint32_t> visited_;
   mutable std::uint32_t visit_ = 0;
 };

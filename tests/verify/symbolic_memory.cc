@@ -7,7 +7,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// First words of the keys under which expressions are found again.
+// First words of the keys by which expressions are found again.
 constexpr std::int64_t kLeaf = -1;
 constexpr std::int64_t kCombined = -2;
 constexpr std::int64_t kFinished = -3;
@@ -58,7 +58,7 @@ std::string Expressions::Describe(ExpressionId id) const {
 absl::StatusOr<Pieces> CombinePieces(Expressions& expressions, std::span<const Pieces> parts) {
   Pieces combined;
   std::vector<std::size_t> index(parts.size(), 0);
-  std::vector<std::uint64_t> used(parts.size(), 0);  // Of the piece at that index.
+  std::vector<std::uint64_t> used(parts.size(), 0);  // The piece's at that index.
   while (index[0] < parts[0].size()) {
     std::uint64_t bytes = UINT64_MAX;
     std::vector<ExpressionId> values;
@@ -125,7 +125,7 @@ absl::StatusOr<Pieces> SymbolicBuffer::Read(std::uint64_t offset, std::uint64_t 
   return read;
 }
 
-// Afterwards no piece reaches across `offset`.
+// Afterwards no piece crosses `offset`.
 void SymbolicBuffer::Cut(std::uint64_t offset) {
   auto after = pieces_.lower_bound(offset);
   if (after == pieces_.begin()) return;

@@ -1,8 +1,8 @@
-// The buffers of all ranks and nodes, which hold, instead of numbers, what the numbers would be
-// made from: "rank 3's element at byte 64", "that of rank 0 and of rank 2 combined in this order".
+// The buffers of all ranks and nodes, which hold, instead of numbers, the origins of the numbers:
+// "rank 3's element at byte 64", "that of rank 0 and of rank 2 combined in this order".
 //
 // A value is an expression over ranks (equal expressions have equal numbers) and a
-// position: the byte of the inputs that it is made of, the same for all ranks in it.
+// position: the byte of the inputs from which it is made, the same for all ranks in it.
 //
 // Owner: the verifier. Thread: any. Memory: one entry for each range of equal history.
 #pragma once
@@ -24,12 +24,12 @@ using ExpressionId = std::int32_t;
 class Expressions {
  public:
   ExpressionId Leaf(std::uint32_t rank);
-  // In this order. An error where a part is final already.
+  // In this order. An error if a part is already final.
   absl::StatusOr<ExpressionId> Combined(std::span<const ExpressionId> parts);
   absl::StatusOr<ExpressionId> Finished(ExpressionId part);
 
   bool finished(ExpressionId id) const { return At(id).finished; }
-  // Ascending, each as often as it is in it.
+  // Ascending, each as often as it occurs.
   const std::vector<std::uint32_t>& ranks(ExpressionId id) const { return At(id).ranks; }
   // "rank 1 + rank 1 + rank 4", "rank 0 + rank 1, final"
   std::string Describe(ExpressionId id) const;
@@ -54,7 +54,7 @@ struct Piece {
 };
 using Pieces = std::vector<Piece>;
 
-// Values of the same length, combined in this order. An error where positions differ.
+// Values of the same length, combined in this order. An error if positions differ.
 absl::StatusOr<Pieces> CombinePieces(Expressions& expressions, std::span<const Pieces> parts);
 absl::StatusOr<Pieces> FinishPieces(Expressions& expressions, const Pieces& pieces);
 
@@ -63,7 +63,7 @@ class SymbolicBuffer {
  public:
   explicit SymbolicBuffer(std::uint64_t bytes = 0) : bytes_(bytes) {}
   std::uint64_t bytes() const { return bytes_; }
-  // An error where nothing has been written.
+  // An error if nothing has been written.
   absl::StatusOr<Pieces> Read(std::uint64_t offset, std::uint64_t bytes) const;
   void Write(std::uint64_t offset, const Pieces& pieces);
 

@@ -1,5 +1,5 @@
 // One operation as all ranks of a group have called it: no node has all of this. Tests
-// use it to show the plans of all nodes, and to prove that they fit together.
+// use it to print the plans of all nodes, and to prove that they fit together.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct WholeOperation {
   PointToPoint ends = {};  // send and recv only.
   // all_gather_v: one table, size entries. all_to_all_v: one table for each rank.
   std::vector<std::vector<std::uint64_t>> counts = {};
-  // Where a rank reads and writes, its input and output are the same memory.
+  // If a rank reads and writes, its input and output are the same memory.
   bool in_place = false;
-  std::uint64_t chosen_for = 0;  // As in PlanRequest.
+  std::uint64_t chosen_for = 0;  // The same as in PlanRequest.
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members.size()); }
   std::uint64_t element_bytes() const { return DataTypeBytes(signature.type); }

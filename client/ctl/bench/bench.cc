@@ -35,7 +35,7 @@ namespace {
 struct BenchOptions {
   std::string called;  // argv[0].
   std::string socket_path;
-  std::string job;  // Empty: from the environment, or "bench".
+  std::string job;  // Empty means the environment's, or "bench".
   std::string operation = "all_reduce";
   std::string data_type = "float32";
   std::string reduce_operator = "sum";
@@ -49,13 +49,13 @@ struct BenchOptions {
   bool json = false;
   unsigned ranks = 0;                 // Ranks on each node; 0 with `nodes`: one.
   std::string nodes;                  // "all", or names; empty: this machine.
-  std::optional<std::uint32_t> rank;  // Needs `size`; without both, the environment's.
+  std::optional<std::uint32_t> rank;  // Requires `size`; without both, the environment decides.
   std::optional<std::uint32_t> size;
 };
 
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kRankZeroFailed[] = "rank 0 failed; see standard error";
-constexpr char kJobDefault[] = "bench";  // The same on all ranks, if no launcher names one.
+constexpr char kJobDefault[] = "bench";  // The same on all ranks, unless a launcher sets it.
 
 bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
   const auto kind = FindBenchKind(options.operation);
@@ -144,7 +144,7 @@ class RankZero {
   RankZero& operator=(const RankZero&) = delete;
 
   const absl::Status& started() const { return program_.status(); }
-  // False: it has ended.
+  // False if it has ended.
   bool Read(std::string& line) {
     char text[512];
     if (std::fgets(text, sizeof text, from_) == nullptr) return false;
@@ -183,7 +183,7 @@ class Table {
         sizes_(sizes),
         progress_(::isatty(STDERR_FILENO) != 0) {}
 
-  // All ranks wait to begin with the next size.
+  // All ranks are waiting to start the next size.
   bool Begin() {
     if (!run_.results.empty()) return Progress();
     FindPlaces();

@@ -11,7 +11,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Addresses have ports, which distinguish the connections of an interface, and a new one from an old one.
+// Addresses include ports, which tell apart the connections of an interface, old and new.
 using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
 using SentBytes = std::map<RailKey, std::uint64_t>;
 

@@ -20,12 +20,12 @@ constexpr double kMicro = 1e3;
 
 std::string Percent(double fraction) { return absl::StrFormat("%.0f%%", fraction * 100); }
 
-// Three digits, because two runs do not agree in more.
+// Three digits, because two runs do not agree on more.
 std::string Figure(double value) {
   return absl::StrFormat("%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
 }
 
-// "-": no link whose best rate is known carried anything.
+// "-" if no link with a known best rate carried anything.
 std::string BusiestLink(const std::vector<v1::BenchLink>& loads) {
   double most = 0;
   for (const v1::BenchLink& load : loads) most = std::max(most, load.fraction_of_best());

@@ -32,7 +32,7 @@ struct BenchRun {
   std::vector<BenchResult> results = {};
 };
 
-// False: not mlxcomm-bench's output.
+// False if it is not mlxcomm-bench's output.
 [[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
 
 // The nodes of the job's ranks; empty if the status does not list all ranks.

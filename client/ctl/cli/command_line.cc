@@ -56,7 +56,7 @@ std::string VerbOfOtherTools(const std::string& word) {
   return {};
 }
 
-// Another tool's name for a verb counts before a similar spelling.
+// Another tool's name for a verb takes precedence over a similar spelling.
 std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
   const std::string ours = VerbOfOtherTools(word);
   return ours.empty() ? DidYouMean(word, names) : "; did you mean \"" + ours + "\"?";

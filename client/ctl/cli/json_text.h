@@ -23,7 +23,8 @@ Failure ToJson(const google::protobuf::Message& message, std::string& text,
 std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
 
 // The JSON Schema (draft 2020-12) of "mlxcomm.v1.StatusReply", as ToJson prints it. Its descriptions are the
-// .proto file's comments, which the program embeds because generated code has none. Nullopt: no such message.
+// .proto file's comments, which the program embeds because generated code has none. nullopt if
+// there is no such message.
 std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
 
 }  // namespace mlxcomm::ctl

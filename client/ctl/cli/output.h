@@ -34,7 +34,7 @@ void PrintFailuresAsJson();
 
 // Returns the exit code. `what` is for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);
-// Only its owner can read the file; an existing file is never replaced. False: errno is set.
+// Only its owner can read the file; an existing file is never replaced. If false, errno is set.
 bool WriteNewFile(const std::string& path, const std::string& text);
 // Local time for a file name: "20260131-235959".
 std::string TimeForName();

@@ -30,7 +30,7 @@ constexpr Unit kTimes[] = {{"ns", 1},
                            {"min", 60'000'000'000},
                            {"h", 3600'000'000'000}};
 
-// Takes the leading digits; false: none, or too many.
+// Consumes the leading digits; false if there are none or too many.
 bool TakeDigits(std::string_view& text, std::uint64_t& value, std::size_t& digits) {
   for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1), ++digits) {
     if (value > kValueMax / 10) return false;

@@ -12,7 +12,8 @@
 
 namespace mlxcomm::ctl {
 
-// "512", "64M", "1.5G", "2KiB". Nullopt: another form, not a whole number, or beyond 2^62.
+// "512", "64M", "1.5G", "2KiB". nullopt if the form is wrong, the number is not whole, or it
+// exceeds 2^62.
 std::optional<std::uint64_t> ParseBytes(std::string_view text);
 // "30us", "1.5ms", "2s", "10m", "10min", "1h". The unit is required.
 std::optional<std::uint64_t> ParseDuration(std::string_view text);
@@ -20,7 +21,7 @@ std::optional<std::uint64_t> ParseDuration(std::string_view text);
 std::string Plural(std::uint64_t count, const std::string& word);  // "1 rank", "2 ranks"
 std::string HumanNanoseconds(std::uint64_t ns);  // "800 ns", "30.0 us", "12.3 ms", "1.25 s"
 std::string HumanRate(double bytes_per_second);  // "5.65 GB/s"
-// "idle" if no more passes than two daemons always exchange.
+// "idle" if the daemons exchange only their own messages.
 std::string RateNow(double bytes_per_second);
 std::string HumanBytes(double bytes);               // "1.5 MiB"
 std::string HumanTime(std::uint64_t milliseconds);  // "3.2 s", "2 h 5 min"

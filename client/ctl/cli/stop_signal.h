@@ -1,4 +1,4 @@
-// Waits that SIGINT and SIGTERM end, for verbs that run until they are stopped.
+// Waits that SIGINT and SIGTERM interrupt, for verbs that run until stopped.
 //
 // Owner: the verb; one at a time. Thread: main creates it before other threads, which inherit the mask.
 #pragma once

@@ -29,7 +29,7 @@ using AddOptions = Run(CLI::App& verb, const Invocation& invocation);
 
 struct Verb {
   const char* path;     // "status", "cluster create"
-  AddOptions* add;      // Null: has only verbs below it.
+  AddOptions* add;      // Null if it only has verbs below it.
   const char* message;  // The mlxcomm.v1 message that --json prints; empty: none.
   const char* group;    // The heading in --help.
   const char* help;

@@ -190,7 +190,7 @@ int PrintKey(const ClusterOptions& options, const ClusterKeys& keys, bool shows_
   return WriteOut(JsonOf(std::move(report)), "key");
 }
 
-// The same after NotifyDaemon, whose failure is a failure of the verb.
+// The same after NotifyDaemon; if that failed, the verb fails.
 int PrintOutcome(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
                  Reload reload) {
   const int failed = PrintKey(options, keys, shows_code, reload);
@@ -343,7 +343,7 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   auto made = std::make_shared<ClusterOptions>();
   verb.add_flag("--json", made->json, "Print JSON: the key's facts, and its code if shown");
   verb.add_option("--key-file", made->key_file,
-                  "Key file of this machine (the daemon's, else mlxcommd's default)")
+                  "Key file of this machine (the daemon's, otherwise mlxcommd's default)")
       ->type_name("FILE");
   AddSocket(verb, made->socket_path);
   // Accepted only to refuse it with an explanation.
@@ -358,7 +358,7 @@ Run AddClusterCreate(CLI::App& create, const Invocation&) {
   create.add_option("--name", made->name, "Name of the cluster")->type_name("NAME");
   create.footer(
       R"(Writes the key to the key file, which only its owner can read (/etc/mlxcommd/key for root,
-else ~/.config/mlxcommd/key), and prints it as a code. Never replaces an existing file.)");
+otherwise ~/.config/mlxcommd/key), and prints it as a code. Never replaces an existing file.)");
   return WithKeyFile(made, RunClusterCreate);
 }
 

@@ -24,8 +24,8 @@ bool IsBase64(char c) {
 }
 bool IsBetween(char c) { return c == ':' || c == ' ' || c == '-'; }
 
-// Returns the end of a key at `at`, or 0: 64 or more digits, optionally with a separator after each second
-// one.
+// Returns the end of a key at `at`, or 0: 64 or more digits, optionally with a separator after
+// every second digit.
 std::size_t EndOfHexKey(const std::string& text, std::size_t at) {
   std::size_t digits = 0;
   std::size_t end = at;

@@ -29,7 +29,7 @@ Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
   bool is_denied = false;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, role, 0, timeout_ns, dialed);
-    // A daemon that runs but does not answer is not replaced by another.
+    // Do not start another daemon if one runs but does not answer.
     if (failure.code == FailureCode::kDeadlineExceeded) {
       failure.code = FailureCode::kUnavailable;
       return failure;

@@ -13,11 +13,11 @@
 
 namespace mlxcomm::ctl {
 
-// Ends the message if no daemon runs.
+// The end of the message if no daemon runs.
 inline constexpr char kHowToStartIt[] =
     ". mlxcommctl launch starts one for its job, mlxcommctl service install one that stays; or "
     "name its socket (--socket, MLXCOMM_SOCKET)";
-// Ends the message if one runs that this user may not use.
+// The end of the message if a daemon runs that this user may not use.
 inline constexpr char kNotAllowed[] =
     ". This user may not use it: use sudo, or set clients { all_users: true } in its configuration";
 
@@ -45,7 +45,7 @@ class LauncherSession {
                       std::unique_ptr<LauncherSession>& session);
   virtual ~LauncherSession() = default;
   virtual Failure FetchStatus(v1::StatusReply& reply, std::uint64_t timeout_ns) = 0;
-  // INVALID_ARGUMENT: the daemon has no rank of such a job.
+  // INVALID_ARGUMENT: the daemon has no rank of this job.
   virtual Failure EndJob(const v1::EndJobRequest& request, v1::EndJobReply& reply) = 0;
   // Returns whether the daemon has closed it.
   virtual bool has_ended() const = 0;

@@ -44,7 +44,7 @@ struct BugreportOptions {
   std::string called;  // argv[0].
   std::string socket_path;
   std::string config_file;
-  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz in the current folder.
+  std::string output;  // Empty means mlxcomm-bugreport-TIME.tar.gz in the current folder.
   bool json = false;
   bool rdma = false;
 };
@@ -109,7 +109,7 @@ std::string Tried(const v1::RdmaTrials& rdma) {
   if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
   for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Shown(device.name()) +
-            (device.active() ? "\n" : ": not tried further, because its port is not active\n");
+            (device.active() ? "\n" : ": no more trials, because its port is not active\n");
     for (const v1::RdmaTrial& trial : device.trials()) {
       text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
               Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";

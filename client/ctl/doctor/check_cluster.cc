@@ -213,7 +213,7 @@ bool LacksACable(const ClusterFacts& cluster) {
          std::ranges::find(nodes, "lost", &v1::TopologyNode::state) == nodes.end();
 }
 
-// Finds two cables side by side, of which one could close the ring.
+// Finds two parallel cables, one of which could close the ring.
 void CheckPairing(const ClusterFacts& cluster, Findings& findings) {
   const v1::TopologyReply& topology = cluster.topology;
   if (!LacksACable(cluster)) return;
@@ -243,7 +243,7 @@ std::string Grouped(const std::map<std::string, std::vector<std::string>>& names
   });
 }
 
-// Keys differ while a change of the key is not finished.
+// Keys differ while a key rotation is in progress.
 void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
   std::map<std::string, std::vector<std::string>> by_key;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {

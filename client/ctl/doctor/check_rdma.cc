@@ -1,5 +1,5 @@
-// Findings about RDMA: why a connection has no RDMA rail beside it. Links use TCP meanwhile, so what is
-// merely missing is a note. If RDMA is off, there are no findings.
+// Findings about RDMA: why a connection has no RDMA rail beside it. Until then links use TCP, so
+// what is merely missing is a note. If RDMA is off, there are no findings.
 #include <algorithm>
 #include <string>
 

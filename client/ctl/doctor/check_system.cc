@@ -21,7 +21,7 @@ Fix SafeFix(const std::vector<std::string>& command) { return {{command}, true};
 
 // On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was in the
 // bridge has none. Its own service outlasts a boot and has the IPv4 that RDMA needs; automatic IPv6 adds the
-// link-local address. Empty: the port is unknown.
+// link-local address. Empty if the port is unknown.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
   std::vector<std::vector<std::string>> commands;

@@ -13,8 +13,8 @@
 namespace mlxcomm::ctl {
 
 struct CollectOptions {
-  std::string config_file;  // Empty: the service's, if there is one.
-  std::string key_file;     // Empty: the configuration's, or the default.
+  std::string config_file;  // Empty means the service's, if there is one.
+  std::string key_file;     // Empty means the configuration's, or the default.
   PythonOptions python;     // No Pythons: no self test.
 };
 SystemFacts CollectSystem(const CollectOptions& options);

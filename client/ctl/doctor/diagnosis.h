@@ -1,6 +1,6 @@
 // A diagnosis of this machine and its cluster, for doctor, web and bug reports.
 //
-// Thread: any; takes some seconds, with ssh up to half a minute for each 32 hosts.
+// Thread: any; takes some seconds, with ssh up to half a minute per 32 hosts.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,9 @@ struct SshTargets {
 };
 
 struct DiagnosisOptions {
-  std::string own_path;     // mlxcommctl's: the Python package may be beside it.
-  std::string socket_path;  // Empty: the default.
-  std::string config_file;  // Empty: the daemon's, or the service's.
+  std::string own_path;     // The path of mlxcommctl, to find the Python package beside it.
+  std::string socket_path;  // Empty means the default.
+  std::string config_file;  // Empty means the daemon's, or the service's.
   std::optional<SshTargets> ssh = {};
   std::uint64_t recent_ns = 600'000'000'000;  // Older one-off events are not reported.
   bool python = true;                         // Runs the Python package's self test, for a second.

@@ -69,14 +69,14 @@ std::string RunFix(const Fix& fix) {
   return {};
 }
 
-// Shows the fixes, or runs the safe ones. False: one failed.
+// Shows the fixes, or runs the safe ones. False if one failed.
 bool ApplyFixes(const std::vector<Finding>& findings, bool yes) {
   bool well = true;
   for (const Finding& finding : findings) {
     if (finding.fix.commands.empty()) continue;
     const std::string line = finding.code + "  " + CommandLine(finding.fix);
     if (!finding.fix.safe) {
-      WriteOut(line + "\n  doctor does not run this: do it yourself if it fits\n", "findings");
+      WriteOut(line + "\n  doctor does not run this: run it if appropriate\n", "findings");
       continue;
     }
     if (!yes) {

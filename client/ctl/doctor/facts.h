@@ -35,7 +35,7 @@ struct ThunderboltPort {
   double gigabits_per_second = 0;  // 0: unknown.
   std::string peer;                // The name of the device at the other end.
   std::string own_domain;          // The UUID of this machine's controller.
-  std::string peer_domain;         // Empty: not another computer.
+  std::string peer_domain;         // Empty if it is not another computer.
   std::string interface;           // Empty: unknown.
 };
 
@@ -51,7 +51,7 @@ enum class ResultsKind : std::uint8_t {
   kNotTested,      // No package, or no daemon.
   kShared,         // Results are in the daemon's memory.
   kCopied,         // MLX does not accept the daemon's memory.
-  kCopiedAsAsked,  // MLXCOMM_RESULTS says so.
+  kCopiedAsAsked,  // MLXCOMM_RESULTS requests it.
   kWrong,          // MLX reads wrong bytes from the daemon's memory.
   kTestFailed,
 };
@@ -83,7 +83,7 @@ struct SshHostFacts {
   // If kReached:
   std::string path;  // mlxcommctl there; empty: not found in the folders of `searched`.
   std::string searched;
-  std::string version;  // Empty: mlxcommctl does not run, and printed `version_message`.
+  std::string version;  // Empty if mlxcommctl does not run; it then printed `version_message`.
   std::string version_message;
   bool daemon_answers = false;
   std::string daemon_message;  // If the daemon does not answer.
@@ -119,7 +119,7 @@ struct SystemFacts {
   std::string config_file;
   std::string config_trouble;                   // The output of `mlxcommd --check-config`.
   bool service_installed = false;               // mlxcommd has a unit or plist.
-  std::string daemon_program;                   // Empty: not found.
+  std::string daemon_program;                   // Empty if not found.
   std::vector<std::string> libraries_missing;   // The service's, on macOS.
   std::vector<std::string> libraries_of_users;  // Users other than root may change them.
   PythonFacts python;

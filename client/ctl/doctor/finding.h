@@ -43,7 +43,7 @@ struct FindingKind {
 std::span<const FindingKind> FindingKinds();
 // Finds a row by its id; nullptr: none.
 const FindingKind* KindOf(std::string_view id);
-// nullptr: the reason has no finding of this kind.
+// nullptr if the reason has no finding of this kind.
 const FindingKind* KindOfLink(v1::LinkReason::Value reason);
 const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
 

@@ -78,7 +78,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      .remedy = "start it (mlxcommd --config FILE), or install it as a service (mlxcommctl service "
                "install); if it runs, name its socket (--socket, MLXCOMM_SOCKET)"},
     {.id = "MC101/not_installed",
-     .remedy = "install it (mlxcommctl service install), or put mlxcommd into the PATH"},
+     .remedy = "install it (mlxcommctl service install), or add mlxcommd to the PATH"},
     {"MC102", Severity::kError, "the configuration has mistakes", "{trouble}",
      "a configuration that mlxcommd --check-config accepts", "fix the lines named above"},
     {"MC103", Severity::kError, "the key file cannot be used, or others can read it", "{trouble}",
@@ -105,7 +105,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
 
     {"MC201", Severity::kError, "a Thunderbolt interface is a member of a bridge",
      "member of {bridge}",
-     "not in a bridge, which forwards frames between its cables, and over looped ones for ever",
+     "not in a bridge, which forwards frames between its cables, and over looped ones forever",
      "take it out of the bridge (as root)"},
     {.id = "MC201/macos",
      .remedy = "take it out of the bridge (as root), and give it its own network service: without "
@@ -124,7 +124,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "open the port: ufw allow 7470; or firewall-cmd --add-port=7470/tcp --add-port=7470/udp"},
     {.id = "MC204/macos", .remedy = "allow mlxcommd in System Settings, Network, Firewall"},
     // A link-local address is on the cable itself: it needs no route, so the system refuses.
-    {"MC205", Severity::kError, "the system keeps the daemon from a neighbour (no route to host)",
+    {"MC205", Severity::kError, "the system blocks connections to a neighbour (no route to host)",
      "{detail}", kLinkUp, "{local_network}. Otherwise check the cable", Of(Why::no_route_to_host)},
     {.id = "MC205/routed",
      .remedy = "check the cable, and that its interface has an address in that network. Otherwise: "
@@ -251,7 +251,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "no RDMA device, and no Thunderbolt port faster than 40 Gb/s",
      "Thunderbolt 5 (80 Gb/s) at both ends of a cable",
      "none for this Mac: TCP over the same cable is used. rdma { enabled: false } hides this note"},
-    {"MC313", Severity::kWarning, "an RDMA device does not know its cable's address", "{detail}",
+    {"MC313", Severity::kWarning, "an RDMA device has no GID for its cable's address", "{detail}",
      "an address of {interface}, preferably IPv4, among the GIDs of rdma_{interface}",
      "give {interface} an IPv4 address (as root: ifconfig {interface} inet 169.254.x.y/16 alias). "
      "If it has one, switch {interface} off and on (ifconfig {interface} down, then up), so that "
@@ -300,7 +300,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "set rdma { enabled: true } in the configuration of {peer}, and restart its mlxcommd",
      Of(Why::rdma_off)},
     {.id = "MC317/lacks", .remedy = "mlxcommctl doctor on {peer} says what is missing"},
-    {"MC318", Severity::kWarning, "an RDMA rail cannot be made", "{detail}", kRailUp,
+    {"MC318", Severity::kWarning, "an RDMA rail cannot be set up", "{detail}", kRailUp,
      "check the cable at both ends; mlxcommd keeps trying. If it still fails, send mlxcommctl "
      "bugreport --rdma",
      Of(Why::rdma_not_made, Why::rdma_not_opened)},
@@ -314,8 +314,8 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
                "programs that use RDMA",
      .reasons = {Why::rdma_memory}},
     {"MC320", Severity::kNote, "RDMA is not used beside an encrypted connection", "{detail}",
-     "no encryption, if nothing else is on the cable",
-     "if nothing else is on it, on both sides: peers { interface_security { interface: "
+     "no encryption, if nothing else uses the cable",
+     "if nothing else uses it, on both sides: peers { interface_security { interface: "
      "\"{interface}\" security: PLAIN } }",
      Of(Why::rdma_encrypted)},
     {"MC321", Severity::kOk, "RDMA", "{summary}"},
@@ -328,7 +328,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "raise it: LimitNOFILE in mlxcommd.service, SoftResourceLimits in the plist, ulimit -n for a "
      "private daemon"},
     {"MC403", Severity::kWarning, "the clock is not synchronised", "not synchronised",
-     "a synchronised clock: nodes' logs and traces are compared by it",
+     "a synchronised clock, so that logs and traces of different nodes can be compared",
      "let the system set it (as root)"},
     {"MC404", Severity::kNote, "something could not be checked", "{unknown}", "an answer"},
     {"MC405", Severity::kWarning, "results are copied: MLX does not use the daemon's memory",
@@ -350,7 +350,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     {"MC409", Severity::kOk, "results of the Python package", "results are in the daemon's memory"},
     {"MC410", Severity::kNote, "the clock of this single node is not synchronised",
      "not synchronised",
-     "a synchronised clock once there are other nodes: their logs are compared by it",
+     "a synchronised clock once there are other nodes, so that their logs can be compared",
      "let the system set it (as root)"},
 
     {"MC501", Severity::kError, "a node does not answer", "does not answer in time", "an answer",
@@ -409,10 +409,10 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "a line of {nodes} nodes", "a closed ring",
      "a cable between {last} and {first} would close it"},
     {"MC509", Severity::kWarning, "connections without the key were refused",
-     "{strangers} without proof of the key since its start, the last {ago} ago", "none",
+     "{strangers} without proof of the key since it started, the last {ago} ago", "none",
      "mlxcommctl events there, or its log, shows their addresses; to see whether more come: "
      "mlxcommctl doctor --recent 1m"},
-    {"MC510", Severity::kWarning, "a job has failed, or has waited for long", "{detail}",
+    {"MC510", Severity::kWarning, "a job has failed, or has waited for a long time", "{detail}",
      "a job that runs",
      "mlxcommctl record shows its last operations; the daemon forgets it once its ranks have "
      "ended"},
@@ -434,8 +434,8 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "finish the change of the key: mlxcommctl cluster key rotate --take on nodes with the old "
      "one, then mlxcommctl cluster key rotate --finish on each"},
     {"MC513", Severity::kWarning, "nodes were refused, or had to leave",
-     "{refused} since its start, the last {ago} ago; {linked} nodes are linked with it now, {most} "
-     "may be",
+     "{refused} since it started, the last {ago} ago; {linked} nodes are linked with it now, "
+     "{most} may be",
      "none",
      "if all of them are yours, raise peers { nodes_max } in its configuration. Otherwise stop the "
      "others: mlxcommctl events there, or its log, shows their addresses"},
@@ -448,8 +448,8 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     {.id = "MC515/down", .found = "{detail}", .reasons = {Why::large_lost}},
     {"MC516", Severity::kWarning, "a daemon is draining", "draining, {waits}",
      "a daemon that takes new jobs",
-     "it got a signal to stop, and ends with its jobs: wait for them or end them, then start "
-     "mlxcommd again"},
+     "it received a signal to stop, and exits after its jobs: wait for them or end them, then "
+     "start mlxcommd again"},
     {"MC517", Severity::kNote, "a job waits for ranks", "{detail}", "all ranks of the job",
      "start the missing ranks, unless they are about to start"},
     {"MC518", Severity::kWarning, "a restart was refused", "{refused} ({ago} ago)",

@@ -93,7 +93,7 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                        rail.remote_interface());
 }
 
-// The reasons that a missing carrier may cause; the others come from a machine that answered.
+// Reasons that a missing carrier can explain; the others come from a machine that answered.
 bool MayBeOfCarrier(v1::LinkReason::Value reason) {
   switch (reason) {
     case v1::LinkReason::none:
@@ -130,7 +130,7 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
   } else if (IsOfAnotherKey(cause.reason)) {
     fault.id = HasAnotherLink(node, link) ? "MC209" : "MC209/alone";
   } else if (fault.id == "MC502" && link.large_lost()) {
-    fault.id = "MC515/down";  // However it ended.
+    fault.id = "MC515/down";  // Whatever ended it.
   } else if (fault.id == "MC502" && link.state() != v1::LinkState::connecting) {
     const std::string who = WhoKnocks(node, link);
     if (who.empty()) return fault;

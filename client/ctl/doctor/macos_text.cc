@@ -131,7 +131,7 @@ std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view tex
       if (device == absl::string_view::npos || service.name.empty()) continue;
       const absl::string_view name =
           absl::StripSuffix(absl::StripAsciiWhitespace(line.substr(device + 8)), ")");
-      // If a device has several services, an enabled one counts.
+      // If a device has several services, an enabled one is preferred.
       if (!name.empty()) {
         NetworkService& kept = by_device.try_emplace(std::string(name), service).first->second;
         if (!kept.enabled) kept = service;

@@ -45,7 +45,7 @@ bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #endif
 }
 
-// False also for a program that is not a Python.
+// Also false for a program that is not a Python.
 absl::StatusOr<bool> HasPackage(const std::string& python, std::uint64_t timeout_ns) {
   const auto answer = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kHasPackage)},
                                  {.timeout_ns = timeout_ns});

@@ -22,7 +22,7 @@ std::vector<std::string> FindPythons(const std::string& own_path, const char* pa
 
 struct PythonOptions {
   std::vector<std::string> pythons;  // The first that has the package is tested.
-  std::string socket_path;           // Empty: the default.
+  std::string socket_path;           // Empty means the default.
   std::uint64_t looking_timeout_ns = 20'000'000'000;
   std::uint64_t testing_timeout_ns = 60'000'000'000;  // The first run reads MLX from the disk.
 };

@@ -104,7 +104,7 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
 std::string RenderCodes() {
   std::string out = "| code | severity | finding |\n|---|---|---|\n";
   for (const FindingKind& kind : FindingKinds()) {
-    if (kind.id != kind.code()) continue;  // Only other texts.
+    if (kind.id != kind.code()) continue;  // It differs only in its texts.
     out += "| " + std::string(kind.id) + " | " + SeverityText(kind.severity) + " | " +
            std::string(kind.title) + " |\n";
   }

@@ -31,7 +31,7 @@ pid_t ForkGroup() {
       ::setpgid(child, child);  // The child does so, too; the second call fails harmlessly.
     }
   }
-  errno = why;  // A handler that ran meanwhile may have changed it.
+  errno = why;  // A handler that ran in the meantime may have changed it.
   return child;
 }
 

@@ -1,4 +1,4 @@
-// Finds which rank of a job failed first, and words the summary at the end of a launch.
+// Finds which rank of a job failed first, and writes the summary at the end of a launch.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ int CodeOfEnd(const v1::LaunchEnded& end);
 // Describes how a rank ended.
 struct RankFate {
   v1::LaunchEnded end;
-  std::string host;    // Empty: there is only one host.
+  std::string host;    // Empty if there is only one host.
   bool asked = false;  // Launch had asked it to end.
 };
 

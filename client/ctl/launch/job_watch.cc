@@ -44,7 +44,7 @@ bool JobWatch::Ask(v1::StatusReply& status) {
   return session_->FetchStatus(status, static_cast<std::uint64_t>(kTimeout.count())).ok();
 }
 
-// A private daemon may have run between two polls; each start writes a new log.
+// A private daemon may have run between two polls; each daemon writes a new log when it starts.
 bool JobWatch::DaemonWasStarted() const {
   struct stat facts{};
   const std::string log = queue::PrivateLogFile(queue::PrivateSocketPath());

@@ -42,8 +42,8 @@ namespace {
 constexpr unsigned kTriesMax = 1000;
 constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
 
-// Locks the name in the private daemon's folder, which only this user can write to. Not valid: another
-// launch holds the name, or the folder is missing.
+// Locks the name in the private daemon's folder, which only this user can write to. Not valid if
+// another launch holds the name, or the folder is missing.
 FileDescriptor Hold(const std::string& folder, const std::string& name) {
   FileDescriptor file(::open((folder + "/launch-" + name + ".lock").c_str(),
                              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -162,7 +162,7 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
 constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";
 constexpr char kSocketVariable[] = "MLXCOMM_SOCKET";
 
-// If the environment has a variable twice, the later one counts.
+// If the environment has a variable twice, the later one wins.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
   // Python programs then print at once, iterate over sets in the same order on all ranks, and use the daemon
@@ -206,7 +206,7 @@ RankCommand ForOtherHosts(RankCommand command) {
   return command;
 }
 
-// Adds what is found beside this program, the MPI library and a Python, unless the user named others.
+// Adds the MPI library and a Python found beside this program, unless the user named others.
 // "mlxcommctl" is this program, as on other hosts.
 RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
                         const std::string& own_path) {
@@ -439,7 +439,7 @@ gets no more.
 
 After a rank fails, the others have --grace to report their error and exit; then they and
 their children get SIGTERM, and after 5 s SIGKILL. With --keep-going they continue, and
-mlxcomm.shrink forms a group of those that are left. A summary shows which rank failed
+mlxcomm.shrink forms a group of them. A summary shows which rank failed
 first, how, and what mlxcommd reported. launch exits with that rank's code, or 128 plus its
 signal. Ctrl-C, a lost connection and the end of launch end all ranks.)");
   return [options] { return RunLaunch(*options); };

@@ -10,12 +10,12 @@ namespace mlxcomm::ctl {
 struct LaunchOptions {
   std::string called;  // argv[0].
   std::string socket_path;
-  std::string job;    // Empty: named after the script.
+  std::string job;    // Empty means named after the script.
   std::string hosts;  // Set at most one of these three; none: this machine.
   std::string hostfile;
   std::string nodes;                       // "all", or names of nodes.
   unsigned ranks = 0;                      // Ranks on each host; 0: the hostfile's, or one.
-  unsigned total = 0;                      // 0: no limit.
+  unsigned total = 0;                      // 0 means no limit.
   std::uint64_t grace_ns = 5'000'000'000;  // Delays SIGTERM for the other ranks after a failure.
   bool keep_going = false;
   bool copy = false;

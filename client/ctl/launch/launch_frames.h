@@ -25,7 +25,7 @@ class FrameReader {
   // `noise_first`: text may come before the first frame; TakeNoise returns its lines.
   explicit FrameReader(bool noise_first) : begun_(!noise_first) {}
 
-  // Reads what is available. False: end of file, or an error.
+  // Reads what is available. False at end of file, or after an error.
   bool ReadFrom(int descriptor);
   void Add(std::string_view bytes);
   bool Take(v1::LaunchFrame& frame);
@@ -47,7 +47,7 @@ class FrameWriter {
  public:
   void Begin() { bytes_.append(kFramesBegin); }
   void Add(const v1::LaunchFrame& frame);
-  // False: the reader is gone.
+  // False if the reader is gone.
   bool WriteTo(int descriptor);
   std::size_t pending() const { return bytes_.size(); }
 

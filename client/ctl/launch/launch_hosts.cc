@@ -126,7 +126,7 @@ Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
 
 std::string WhyNoRanksHere(const v1::StatusReply& status) {
   const v1::NodeStatus& own = OwnNode(status);
-  // Without jobs it is about to end, like a private daemon with its last client.
+  // Without jobs it is about to exit, as a private daemon does after its last client.
   if (own.drain().jobs() == 0) return {};
   return "mlxcommd on " + own.name() + " is draining, " + DrainText(own.drain()) +
          ": it takes no new jobs until it is started again; nothing was started";

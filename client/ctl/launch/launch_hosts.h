@@ -28,7 +28,7 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status);
 Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
                     std::vector<PlacedRanks>& placement);
 
-// A line, if the daemon of this host is draining; else empty.
+// A line if this host's daemon is draining, otherwise empty.
 std::string WhyNoRanksHere(const v1::StatusReply& status);
 
 std::string OwnHostName();  // Empty: none.

@@ -220,7 +220,7 @@ void LocalRanks::WriteInput(Rank& rank) {
   }
 }
 
-// Input for a rank that reads no more counts as taken.
+// Input for a rank that no longer reads counts as read.
 void LocalRanks::ReportTaken() {
   std::size_t left = 0;
   for (const Rank& rank : ranks_) left = std::max(left, rank.input_left.size());
@@ -238,7 +238,7 @@ void LocalRanks::Reap(Rank& rank) {
   }
   if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
   rank.ended = true;
-  // Report its remaining output, at most what the pipes hold, before its end.
+  // Report its remaining output, at most what the pipes hold, before it ends.
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
   v1::LaunchEnded end;
   end.set_rank(rank.number);
@@ -286,7 +286,8 @@ void LocalRanks::CheckJoined() {
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
 }
 
-// If a rank's script has become a Python by now, asks that. The ranks' output waits meanwhile.
+// If a rank's script has exec'd a Python by now, asks that one. The ranks' output waits for the
+// answer.
 std::string LocalRanks::WhatTheyLack(const std::vector<unsigned>& ranks) {
   if (IsPython(command_.command[0])) return AskPython(command_, std::chrono::seconds(2)).lacks;
   for (const Rank& rank : ranks_) {
@@ -331,7 +332,7 @@ void LocalRanks::SignalAll(int signal) {
 
 bool LocalRanks::AnyAlive() const { return std::ranges::any_of(ranks_, &Rank::alive); }
 
-// Bounded, because orphans that nothing reaps stay in their group for ever.
+// Bounded, because orphans that nothing reaps stay in their group forever.
 bool LocalRanks::LeftBehind() const {
   return killing_ && Clock::now() < kill_at_ + kLastWords &&
          std::ranges::any_of(ranks_, &Rank::group_left);

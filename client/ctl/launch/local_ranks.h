@@ -1,5 +1,5 @@
-// The ranks of a job on this machine. Each is a process group, which ends as a whole, by rank_keeper.h at the
-// latest.
+// The ranks of a job on this machine. Each is a process group, which is ended as a whole, at worst
+// by rank_keeper.h.
 //
 // Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank that reads,
 // unread input, which the caller bounds by OnInputTaken.

@@ -38,7 +38,7 @@ inline constexpr auto kInputPatience = std::chrono::seconds(60);
 struct RankCommand {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // Set in addition to MLX_RANK.
-  std::string directory;                                         // Empty: the current one.
+  std::string directory;                                         // Empty means the current one.
   bool directory_needed = false;
 };
 

@@ -26,7 +26,7 @@ struct KeptGroup {
   int is_there = 0;
 };
 
-// False: the other end is gone.
+// False if the other end is gone.
 bool Read(KeptGroup& kept) {
   std::size_t got = 0;
   while (got < sizeof kept) {

@@ -18,7 +18,7 @@ class RankKeeper {
   RankKeeper() = default;
   ~RankKeeper();  // Ends the keeper, not the ranks.
 
-  // False: errno is set.
+  // If false, errno is set.
   bool Start(const std::string& own_path);
   void Add(pid_t group) { Notify(group, true); }
   void Remove(pid_t group) { Notify(group, false); }

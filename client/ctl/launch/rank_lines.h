@@ -7,7 +7,7 @@
 // kept, and is_full() says when the ranks should wait.
 //
 // Owner: launch. Thread: main. Memory: for each rank and stream a line, at most kLineBytesMax;
-// kWaitingBytesMax, and what still comes after is_full().
+// kWaitingBytesMax, and whatever arrives after is_full().
 #pragma once
 
 #include <poll.h>
@@ -35,7 +35,7 @@ class RankLines {
   // Shows the rest of an unfinished line.
   void End(unsigned rank, int stream);
   void EndAll();
-  // Shows the rank's unfinished line, if nothing has come for a moment.
+  // Shows the rank's unfinished line, if nothing has arrived for a moment.
   void ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now);
   // The user has typed a line, so the terminal is on the next one.
   void PromptAnswered() { prompt_ = nullptr; }
@@ -50,8 +50,8 @@ class RankLines {
   // Output could not be written, for example because the disk is full.
   bool has_lost() const { return has_lost_; }
   void AddTo(std::vector<pollfd>& waited) const;
-  // Writes what is accepted now. False, once: the reader is gone. A full disk is reported once, and does not
-  // end the job.
+  // Writes as much as is accepted now. Returns false once, when the reader is gone. A full disk is
+  // reported once, and does not end the job.
   bool Write();
 
  private:

@@ -8,7 +8,7 @@ namespace {
 // A non-login shell reads no profile, so on a Mac its PATH lacks Homebrew's folder.
 constexpr std::string_view kMorePath = "PATH=$PATH:/usr/local/bin:/opt/homebrew/bin; ";
 
-// Runs `then` with the first "$ctl" that exists, else `otherwise`.
+// Runs `then` with the first "$ctl" that exists, or `otherwise` if none exists.
 std::string WithMlxcommctl(const std::string& own_path, const std::string& then,
                            const std::string& otherwise) {
   const std::string script = std::string(kMorePath) + "for ctl in " + ShellWord(own_path) +

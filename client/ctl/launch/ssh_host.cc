@@ -36,7 +36,7 @@ std::string Listed(const std::vector<unsigned>& ranks) {
 SshHost::~SshHost() {
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);
-  // If ssh cannot be killed, the end of its input ends it.
+  // If ssh cannot be killed, closing its input ends it.
   for (FileDescriptor* const end : {&to_, &from_, &text_}) end->Reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -187,7 +187,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       ready_ = true;
       return;
     case v1::LaunchFrame::kOutput:
-      if (!Has(frame.output().rank())) return;  // After a rank's end its children may still print.
+      if (!Has(frame.output().rank())) return;  // Its children may still print after it exits.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
                                 frame.output().data());
     case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());

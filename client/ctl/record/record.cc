@@ -14,7 +14,7 @@ namespace {
 
 struct RecordOptions {
   std::string socket_path;
-  std::string job;  // Empty: all; so for group.
+  std::string job;  // Empty means all; the same for group.
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all.
   bool json = false;                 // Prints a trace even to a terminal.
@@ -77,13 +77,13 @@ Run AddRecord(CLI::App& record, const Invocation&) {
   record.add_flag("--tracks", options->tracks, "Include what each rail and worker did")
       ->needs(json);
   record.footer(
-      R"(The newest operation is last. The recorder is always on; of small operations that ranks of
-one machine do directly it keeps a sample. You see your own jobs.
+      R"(The newest operation is last. The recorder is always on, but keeps only a sample of the
+small operations that ranks on one machine do directly. You see your own jobs.
 
 `ago` is the time since a rank of this node first called, `total` the time from there until
 its ranks had their results. `total` consists of `ranks`, until all ranks of this node had
-called; `peers`, until data of another node came; `data`, until the last byte had come or
-was acknowledged; and `end`. `last` is the rank or node that came last.)");
+called; `peers`, until data of another node arrived; `data`, until the last byte arrived or
+was acknowledged; and `end`. `last` is the rank or node that arrived last.)");
   return [options] { return RunRecord(*options); };
 }
 

@@ -47,7 +47,7 @@ bool IsBetweenNodes(const v1::RecordedOperation& operation) {
          operation.heard_size() > 0;
 }
 
-// When the first data of another node came; 0: not yet.
+// When the first data of another node arrived; 0 if not yet.
 std::uint64_t MetAt(const v1::RecordedOperation& operation) {
   if (operation.first_byte_ns() == 0) return 0;
   if (operation.heard_size() == 0) return IsDone(operation) ? operation.first_byte_ns() : 0;
@@ -165,7 +165,7 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   Phases phases;
   const std::uint64_t stop_ns = operation.ended_ns() != 0 ? operation.ended_ns() : now_ns;
   std::uint64_t since_ns = CalledAt(operation);
-  // False: the operation has not passed this phase.
+  // False if the operation has not passed this phase.
   const auto pass = [&since_ns, stop_ns](Phase& phase, std::uint64_t until_ns) {
     phase.begin_ns = since_ns;
     phase.end_ns = std::max(since_ns, until_ns != 0 ? until_ns : stop_ns);

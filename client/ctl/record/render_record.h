@@ -16,14 +16,14 @@ std::string RenderRecord(const v1::FlightRecordReply& record);
 // A phase of an operation begins where the one before ends. A failed operation's last phase ends with the
 // failure, the current one at `now_ns`.
 struct Phase {
-  std::uint64_t begin_ns = 0;  // 0: not reached, or skipped.
+  std::uint64_t begin_ns = 0;  // 0 if not reached, or skipped.
   std::uint64_t end_ns = 0;
 };
 struct Phases {
   Phase ranks;  // Lasts from the first call here until all ranks of this node had called.
   Phase peers;  // Lasts until another node's first data.
-  Phase data;   // Lasts until the last byte had come or was acknowledged.
-  Phase end;    // Ends with its ranks' results; on one node it is all after the last call.
+  Phase data;   // Lasts until the last byte arrived or was acknowledged.
+  Phase end;    // Ends with its ranks' results; on one node, everything after the last call.
 };
 Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns);
 

@@ -153,13 +153,13 @@ std::string AwaitStay(const ServiceStep& step) {
                       step.patience_s, " s: see mlxcommctl status and mlxcommctl service logs");
 }
 
-// Stopping this program between the end of the old daemon and the start of the new one would leave the
-// service down. A handler, because child processes inherit ignored signals.
+// Stopping this program after the old daemon has exited and before the new one has started would
+// leave the service down. A handler, because child processes inherit ignored signals.
 volatile std::sig_atomic_t g_stop_signal = 0;
 
 extern "C" void LogFinishing(int signal) {
   constexpr char kFinishing[] =
-      "mlxcommctl: finishing first, to not leave the service half changed\n";
+      "mlxcommctl: finishing first, so that the service is not left half changed\n";
   if (g_stop_signal != 0) return;
   g_stop_signal = signal;
   const int before = errno;

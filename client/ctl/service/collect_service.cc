@@ -44,7 +44,7 @@ bool Succeeds(const std::vector<std::string>& words) {
   return output.ok() && output->exit_code == 0;
 }
 
-// Runs uname like a script would, so that tests can replace it.
+// Runs uname as a script would, so that tests can replace it.
 ServiceManager ManagerHere() {
   const absl::StatusOr<ProgramOutput> system = RunProgram(OfMacos({"uname", "-s"}));
   const bool is_macos = system.ok() && absl::StripAsciiWhitespace(system->text) == "Darwin";

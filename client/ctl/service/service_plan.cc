@@ -15,7 +15,7 @@ using Kind = ServiceStep::Kind;
 constexpr std::uint32_t kFileMode = 0644;
 constexpr std::uint32_t kProgramMode = 0755;
 constexpr int kCommandS = 60;
-// launchd waits until ten seconds after a program's previous start.
+// launchd waits until ten seconds after it last started the program.
 constexpr int kStartS = 30;
 
 bool IsSystemd(const ServiceFacts& facts) { return facts.manager == ServiceManager::kSystemd; }
@@ -414,7 +414,7 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   }
   for (const std::string& folder : facts.folders_of_others) {
     plan.warnings.push_back(absl::StrCat(
-        folder, " is writable for other users, who could replace what root runs: sudo chown root ",
+        folder, " is writable by other users, who could replace what root runs: sudo chown root ",
         folder, "; sudo chmod go-w ", folder));
   }
   for (const std::string& trouble : facts.trouble_with_loads) {

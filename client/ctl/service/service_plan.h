@@ -26,7 +26,7 @@ struct ServiceStep {
     kRun,          // Run `words`.
     kAwaitEnd,     // Run `words` until the exit code is not 0.
     kAwaitSocket,  // Wait until a daemon answers at `path`,
-    kAwaitNext,    // until one with another start than `start` does,
+    kAwaitNext,    // until a daemon with a start other than `start` does,
     kAwaitStay     // until `start` reports that its restart was cancelled.
   };
   Kind kind = Kind::kRun;

@@ -9,7 +9,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr std::uint64_t kOtherHalfMs = 2000;  // Ranks of one job have usually all joined by then.
+constexpr std::uint64_t kOtherHalfMs = 2000;  // Usually all ranks of a job have joined by then.
 
 // A cable that is down, of a link that is still up; empty: none.
 std::string PulledCable(const v1::StatusReply& status) {

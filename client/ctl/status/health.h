@@ -38,9 +38,10 @@ const v1::NodeStatus& NodeNamed(const v1::StatusReply& status, const std::string
 // The node that answered.
 const v1::NodeStatus& OwnNode(const v1::StatusReply& status);
 
-// Says what a draining node waits for: "1 job, 3 s left".
+// Describes what a draining node is waiting for: "1 job, 3 s left".
 std::string DrainText(const v1::DrainStatus& drain);
-// Says what a node waits for before it restarts: "restarts as 0.2.0 once 2 clients have ended".
+// Describes what a node is waiting for before it restarts: "restarts as 0.2.0 once 2 clients have
+// ended".
 std::string RestartText(const v1::RestartStatus& restart);
 
 // Returns whether the link goes through other nodes.

@@ -15,7 +15,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// More links, or links that do not fit the screen, are shown in two columns.
+// More links, or links that do not fit on the screen, are shown in two columns.
 constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMin = 8;   // Even if the screen has no room.
 constexpr std::size_t kPlainRowsMin = 2;  // Healthy links, below the faulty ones.
@@ -75,7 +75,7 @@ void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
   }
 }
 
-// As `topology` does: adds up each cable's fastest rail, and keeps the slower direction.
+// Like `topology`: adds up each cable's fastest rail, and keeps the slower direction.
 void AddBest(const v1::LinkStatus& link, PairOfNodes& pair) {
   std::map<std::pair<std::string, std::string>, double> cables;
   for (const v1::RailStatus& rail : link.rails()) {
@@ -147,7 +147,7 @@ std::string RoundTrip(const PairOfNodes& pair) {
 
 // The contents of rows in two columns; narrower ones show less.
 struct Layout {
-  bool over;  // False: a line above the rows names the kinds of rails.
+  bool over;  // False if a line above the rows names the kinds of rails.
   bool round_trip;
 };
 constexpr Layout kLayouts[] = {{true, true}, {false, true}, {false, false}};
@@ -190,7 +190,7 @@ std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, cons
   return left_out;
 }
 
-// False: two columns are too wide.
+// False if two columns are too wide.
 bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, const Painter& paint,
                         const TerminalSize& room, std::string& out) {
   const auto fits = [&](const std::string& left_out) {

@@ -1,5 +1,6 @@
-// A file with a fixed address that redirects to the served page, whose port, path and token change with each
-// start (README.md, "The bookmark"). Only its user can read it: the one who runs mlxcommctl or sudo.
+// A file with a fixed address that redirects to the served page, whose port, path and token change
+// whenever the program starts (README.md, "The bookmark"). Only its user can read it: the one who
+// runs mlxcommctl or sudo.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +29,7 @@ class Bookmark {
  private:
   absl::Status Write(const std::string& text) const;
 
-  std::string folder_;  // Empty: no home folder.
+  std::string folder_;  // Empty if there is no home folder.
   uid_t user_;
   gid_t group_;
   std::string text_;  // The file's text; empty: not written.

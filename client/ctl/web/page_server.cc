@@ -29,7 +29,7 @@ constexpr auto kHeadPatience = std::chrono::seconds(10);
 constexpr auto kWritePatience = std::chrono::seconds(30);
 constexpr auto kEndPatience = std::chrono::seconds(1);
 constexpr std::size_t kIgnoredBytesMax = 64 * 1024;
-// After accept() failed, for example without descriptors.
+// The pause after accept() failed, for example for lack of descriptors.
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);
 constexpr std::uint64_t kAliveNs = 2'000'000'000;
 constexpr const char* kHeaders[][2] = {

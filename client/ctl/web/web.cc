@@ -44,7 +44,7 @@ struct WebOptions {
   FeedOptions feed;
   std::string bind = "127.0.0.1";
   int port = 0;
-  std::uint64_t for_ns = 0;  // 0: until Ctrl-C.
+  std::uint64_t for_ns = 0;  // 0 means until Ctrl-C.
   bool open = false;
   bool json = false;
 };

@@ -21,7 +21,7 @@ from .tracebacks import ends_at_caller
 
 __all__ = ["call_name", "check_equal"]
 
-_EVERY = 100  # MLXCOMM_CHECK=values compares each 100th result.
+_EVERY = 100  # MLXCOMM_CHECK=values compares every 100th result.
 _NAME_BYTES_MAX = 100
 _name = contextvars.ContextVar("name", default="")
 _KEPT_MOST = 4096
@@ -38,7 +38,7 @@ def _wanted(text):
         return 0
     if kind == "values" and (not every or (every.isascii() and every.isdigit() and int(every) > 0)):
         return int(every or _EVERY)
-    raise ValueError(f'MLXCOMM_CHECK: expected order, values or values:N (each Nth result), got "{text}"')
+    raise ValueError(f'MLXCOMM_CHECK: expected order, values or values:N (every Nth result), got "{text}"')
 
 
 _every = _wanted(os.environ.get("MLXCOMM_CHECK", ""))

@@ -23,7 +23,7 @@ def find_place(
     environment: Optional[Mapping[str, str]] = None,
 ) -> Place:
     """Returns the caller's place: from the arguments, then from the environment (by default this process's),
-    else rank 0 of 1. Raises ValueError, which names the wrong variable or argument."""
+    otherwise rank 0 of 1. Raises ValueError, which names the wrong variable or argument."""
     given = [None if value is None else arguments.whole(name, value, "a whole number, 0 or more", 0, 2**32)
              for name, value in (("rank", rank), ("size", size))]
     return Place(*_mlxcomm.find_place(

@@ -74,7 +74,7 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
         The same tree; its arrays may share memory. Half-precision means are rounded once, from float32.
 
     Raises:
-        ValueError: a gradient is of bool or integers.
+        ValueError: a gradient has a bool or integer dtype.
         TypeError: `gradients` contains something other than arrays.
         mlxcomm.Error: raised by the evaluation.
 
@@ -101,8 +101,8 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
 
 
 def _bytes(size):
-    """Returns None for one operation for each array, and 0, which means one for all, if `size` exceeds any
-    memory."""
+    """Returns None if each array gets its own operation, and 0, which means one for all, if `size` exceeds
+    any memory."""
     if not isinstance(size, Real) or isinstance(size, bool):
         raise arguments.wrong("all_reduce_size", "a number of bytes", size)
     if math.isnan(size):
@@ -120,7 +120,7 @@ def _leaves(name, tree):
 
 
 def install_fused() -> None:
-    """Replaces the functions now if their modules are loaded, else when they are imported."""
+    """Replaces the functions now if their modules are loaded, otherwise when they are imported."""
     global _all_sum
     if _put_there or _waiting:
         return
@@ -223,7 +223,7 @@ def _put(name, original, ours):
 
 
 def _replace_everywhere(old, name, new):
-    """Replaces the function also in modules that did ``from mlx.nn import average_gradients``."""
+    """Also replaces the function in modules that did ``from mlx.nn import average_gradients``."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict) and names.get(name) is old:

@@ -164,7 +164,7 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
 
     Args:
         color: 0 or more; None if this rank does not take part.
-        key: sorts the ranks of the new group, then the old rank does; by default the old rank.
+        key: the ranks of the new group are sorted by key, then by old rank; by default the old rank.
         name: appended to the parent's name in errors and `mlxcommctl status`.
         group: the group to split; by default ``init()``.
         timeout: seconds until DeadlineExceededError; by default the group's, which the new group inherits.
@@ -217,7 +217,7 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
     if not _mlxcomm.is_ours(group):
         raise ValueError("group: expected more than one rank, got one")
     rest = _mlxcomm.shrink(group, wait)
-    for key, world in list(_worlds.items()):  # Other threads may join meanwhile.
+    for key, world in list(_worlds.items()):  # Other threads may join in the meantime.
         if world is group:
             _worlds[key] = rest
     return rest

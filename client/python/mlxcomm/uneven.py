@@ -94,7 +94,7 @@ def join(batches: Iterable[Batch], like: Any = None,
 
 
 def _form(name, tree):
-    """Returns the key, shape and dtype of each array, to not keep the arrays alive."""
+    """Returns the key, shape and dtype of each array, so that the arrays are not kept alive."""
     form = []
     for key, leaf in tree_flatten(tree):
         arguments.array(name, leaf, "arrays, or lists, tuples and dicts of them")

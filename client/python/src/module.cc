@@ -70,7 +70,7 @@ void Translate(const std::exception_ptr& thrown, void*) {
     Raise(error.details());
   } catch (const std::runtime_error& error) {
     const std::optional<graph::FailureDetails> details = graph::FindRecentFailure(error.what());
-    if (!details.has_value()) throw;  // Not ours: the next translator's.
+    if (!details.has_value()) throw;  // Not our exception: the next translator handles it.
     Raise(*details);
   }
 }

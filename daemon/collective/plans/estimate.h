@@ -138,7 +138,7 @@ class Estimate {
   }
 
  private:
-  // One frame's way through the loop: queue, matching, rail.
+  // One frame's path through the loop: queue, matching, rail.
   static constexpr std::uint64_t kMessageNs = 2'000;
   // One core reads, combines and writes about 10 GB/s.
   static constexpr std::uint64_t kCombinePicosecondsPerByte = 100;

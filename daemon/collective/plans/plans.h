@@ -16,10 +16,10 @@ bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 // --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations (2009).
 // Three or more nodes use both directions, with half of the data each.
 
-// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it with two links. Each link
-// carries 2n less the two blocks that its receiver has first, per slice; from some megabytes on there are
-// several (slices.h). Unless in place, both passes of a slice are granted at once, and unfinished blocks lie
-// in scratch memory.
+// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it with two links.
+// Per slice, each link carries 2n minus the two blocks that its receiver starts with; from a few
+// megabytes on there are several slices (slices.h). Unless in place, both passes of a slice are
+// granted at once, and unfinished blocks lie in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
 // (N-1) a + B (N-1)/N b. Each link: half of all blocks except those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);
@@ -61,7 +61,7 @@ void ExchangeScatter(const PlanRequest& request, Plan& plan);
 void HalvingDoublingAllReduce(const PlanRequest& request, Plan& plan);
 // log2(N) a + B (N-1)/N b. On the link between nodes at distance d: the blocks of d nodes.
 void HalvingReduceScatter(const PlanRequest& request, Plan& plan);
-// As halving, in reverse.
+// Like halving, in reverse.
 void DoublingAllGather(const PlanRequest& request, Plan& plan);
 // Returns whether the two above are offered.
 bool CanHalve(const GroupLayout& layout);

@@ -42,7 +42,7 @@ Schedule ScheduleOf(const PlanWriter& writer, const PlanRequest& request) {
 // One direction, slice by slice (slices.h). Blocks are accumulated in the first local rank's output.
 //
 // Data must be acknowledged before it is overwritten. So, unless in place or too large, unfinished blocks are
-// in scratch memory: results may come early, and no link is idle between the passes.
+// in scratch memory: results may arrive early, and no link is idle between the passes.
 class OneWayAllReduce {
  public:
   OneWayAllReduce(PlanWriter& writer, const Schedule& schedule, int direction, const Part& elements)

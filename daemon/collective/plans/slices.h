@@ -6,8 +6,8 @@
 //
 // In one slice, the second pass would send data that has left the caches.
 //
-// The number of nodes alone decides a slice's elements. Each node chooses how many slices are under way, and
-// grants receives in advance, because a grant queues behind data.
+// A slice's elements depend only on the number of nodes. Each node chooses how many slices are
+// under way, and grants receives in advance, because a grant queues behind data.
 #pragma once
 
 #include <algorithm>

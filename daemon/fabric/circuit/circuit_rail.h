@@ -112,7 +112,7 @@ class CircuitRail final : public rail::Rail {
   bool gathering_ = false;
   wire::FrameHeader incoming_;
   std::uint32_t have_ = 0;
-  std::byte* target_ = nullptr;  // nullptr: dropped, or a single piece.
+  std::byte* target_ = nullptr;  // nullptr if dropped, or a single piece.
   bool duplicate_ = false;
   std::unique_ptr<std::byte[]> staging_;  // Allocated for the first frame that needs it.
   std::uint32_t unreported_frames_ = 0;

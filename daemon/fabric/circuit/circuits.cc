@@ -49,7 +49,7 @@ wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_
 
 constexpr char kTooManyFar[] = "the limit of nodes that are linked through others is reached";
 
-// The reason to report if the frame names none that is known.
+// The reason to report if the frame names no known one.
 LinkReason OfEnd(wire::CircuitEnd end) {
   return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
 }

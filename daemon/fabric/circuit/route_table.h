@@ -65,7 +65,7 @@ class RouteTable {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   struct Node {
     Advertisement reported;
-    std::uint32_t hops = 0;  // 0: this node, or unreachable.
+    std::uint32_t hops = 0;  // 0 for this node, or if unreachable.
     NodeId before;           // The last node on the route to it.
     std::uint64_t unreachable_since_ns = kNever;
   };

@@ -153,7 +153,7 @@ asio::awaitable<void> ConnectionRelay::CarryRequests(Connection& connection) {
   Leave(connection);
 }
 
-// False: gRPC takes no more, or the connection was closed.
+// False if gRPC takes no more, or the connection was closed.
 asio::awaitable<bool> ConnectionRelay::PassRequests(Connection& connection, std::size_t bytes) {
   const std::span<const std::byte> chunk(requests_.data(), bytes);
   const std::uint64_t wait_ns = connection.user.meter.WaitNs(platform::MonotonicNow());

@@ -84,7 +84,7 @@ class ConnectionRelay {
   std::map<uid_t, User> users_;
   std::list<Connection> connections_;
   std::array<std::atomic<std::uint64_t>, kEndReasons> ended_{};
-  asio::steady_timer second_;  // Runs from a connection's end to the release of memory.
+  asio::steady_timer second_;  // Runs from when a connection ends until its memory is released.
   bool releases_soon_ = false;
   std::thread thread_;
 };

@@ -45,7 +45,7 @@ class UserMeter {
   std::uint64_t WaitNs(std::uint64_t now_ns) {
     return std::max(work_.WaitNs(now_ns), bytes_.WaitNs(now_ns));
   }
-  // True: it equals a new meter.
+  // True if it equals a new meter.
   bool IsRested(std::uint64_t now_ns) const {
     return work_.IsFull(now_ns) && bytes_.IsFull(now_ns);
   }
@@ -67,7 +67,7 @@ class FrameHeaderReader {
  public:
   static constexpr std::uint32_t kHeaderBytes = 9;
 
-  // True: a header is complete; the next calls skip its payload. False: no bytes are left.
+  // True: a header is complete; the next calls skip its payload. False if no bytes are left.
   bool Next(std::span<const std::byte>& bytes, FrameHeader& header);
 
  private:

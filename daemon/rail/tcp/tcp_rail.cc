@@ -83,7 +83,7 @@ void TcpRail::Prepare() {
   (void)StartThread();
 }
 
-// The store in Stop or Finish tells the thread that it drives.
+// The store in Stop or Finish notifies the thread that it is the driver.
 void TcpRail::StopDriving() {
   ends_ = true;
   if (watch_ != nullptr) watch_->Close();
@@ -205,7 +205,8 @@ bool TcpRail::PrepareToSleep() {
     WatchSocket();
   }
   if (!events_.PrepareToSleep()) return false;
-  // The thread may just have stopped driving: either it sees that we sleep, or we see that.
+  // The thread may just have stopped driving: either it sees that we sleep, or we see that it
+  // stopped.
   if (!LoopDrives() || watch_->is_armed()) return true;
   events_.WakeUp();
   return false;
@@ -246,7 +247,7 @@ void TcpRail::OnGiven(const RailCommand& command) {
 void TcpRail::LoopTurn() {
   if (down_) return;
   if (!watch_->is_open()) {
-    polls_ = true;  // Not polled since the thread drove.
+    polls_ = true;  // Not polled while the thread was the driver.
     if (!watch_->Open(socket_.get())) {
       may_change_driver_ = false;
       return HandOver();
@@ -438,7 +439,7 @@ void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
   writer_.Echo(heartbeat);
 }
 
-// Every event carries the count; this one is for when there is no other.
+// Every event carries the count; this one is used if there is no other.
 void TcpRail::ReportTransmitted() {
   if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
   RailEvent event;
@@ -446,7 +447,7 @@ void TcpRail::ReportTransmitted() {
   Emit(std::move(event));
 }
 
-// The caller has made sure of room (kEventsKept).
+// The caller has ensured that there is room (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool may_wait =

@@ -19,7 +19,8 @@
 namespace mlxcomm::rail {
 namespace {
 
-// Unsent bytes in the kernel: enough until the next turn, but few: acknowledgements queue behind them.
+// Unsent bytes in the kernel: enough until the next turn, but not many, because acknowledgements
+// queue behind them.
 constexpr int kUnsentBytesMax = 256 * 1024;
 
 // The send buffer in seconds at the rate: wanted, and the minimum that lasts until the driver's next turn.

@@ -66,7 +66,7 @@ struct TlsSocketCalls {
   static int UseSession(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
                         std::size_t* identity_bytes, SSL_SESSION** session) {
     *session = nullptr;
-    // A retry with a digest that does not fit the key: no session, so no connection.
+    // A retry with a digest that does not match the key: no session, so no connection.
     if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
     *session = Session(ssl);
     *identity = kIdentity;

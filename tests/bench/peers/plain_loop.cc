@@ -1,8 +1,8 @@
 // The limit on one node: a plain loop of two threads of one process that reads the inputs of
-// all ranks and writes the outputs of all, past the cache where they exceed it. No other
-// process, no hand-over but an atomic counter that both spin on.
+// all ranks and writes the outputs of all, bypassing the cache if they exceed it. No other process,
+// and no hand-over except an atomic counter on which both threads spin.
 //
-// Of RANKS inputs the first has the values that are checked, the others are zero.
+// Only the first of RANKS inputs has values that are checked; the others are zero.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -25,7 +25,8 @@ namespace mlxcomm::bench::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One vector at a time from all inputs to all outputs; begin and end are multiples of it.
+// One vector at a time from all inputs to all outputs; the beginning and the end are multiples of
+// it.
 template <bool kPastCache>
 void SumVectors(float* const* in, float* const* out, std::size_t ranks, std::size_t begin,
                 std::size_t end) {
@@ -96,10 +97,10 @@ class PlainLoop final : public AllReduceSystem {
       owned_.push_back(Allocate(padded));
       (r < ranks_ ? in_ : out_).push_back(owned_.back().get());
     }
-    // Whole vectors of up to 64 bytes; halves only where there is something to halve.
+    // Whole vectors of up to 64 bytes; splits only if there is something to split.
     vectors_ = (count + 15) / 16 * 16;
     middle_ = vectors_ >= 2 * kFloatsOfAPage ? vectors_ / 2 / 16 * 16 : vectors_;
-    // Not sysconf's: on some virtual machines that is the size for all of the host's cores.
+    // Not sysconf's value: on some virtual machines that is the size for all of the host's cores.
     past_cache_ = 2 * ranks_ * count * sizeof(float) > platform::LastLevelCacheBytes();
   }
   float* input() override { return in_[0]; }
@@ -133,7 +134,7 @@ class PlainLoop final : public AllReduceSystem {
   void Serve() {
     for (std::uint64_t turn = 1; !stop_;) {
       if (begun_.load(std::memory_order_acquire) < turn) continue;
-      if (task_ == Task::kFill) {  // In place of the other ranks: reads, then writes.
+      if (task_ == Task::kFill) {  // Instead of the other ranks: reads, then writes.
         for (std::size_t r = 1; r < ranks_; ++r) {
           unequal_ += std::memcmp(out_[r], out_[0], vectors_ * sizeof(float)) != 0;
           std::fill_n(in_[r], vectors_, 0.0F);

@@ -36,7 +36,7 @@ Values Multiples(float factor) {
   return values;
 }
 
-// Other values each turn, so that remains of the previous one do not pass for a result.
+// Different values each turn, so that leftovers of the previous one are not taken for a result.
 float FactorOf(std::uint64_t turn) { return static_cast<float>(1 + turn % 5); }
 
 void Fill(AllReduceSystem& system, std::uint64_t count, std::uint64_t turn) {
@@ -111,7 +111,7 @@ class Pause {
 
  private:
   static constexpr std::size_t kSweptBytes = 16 << 20;  // More than a core's own caches hold.
-  static constexpr std::size_t kBetweenLooks = 512;     // Less than a microsecond's.
+  static constexpr std::size_t kBetweenLooks = 512;     // Less than a microsecond's work.
   double seconds_;
   std::vector<float> swept_;
 };
@@ -194,7 +194,7 @@ int TimedMain(int argc, char** argv, const MakeSystem& make) {
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-    std::_Exit(1);  // Without destructors that wait for the other ranks.
+    std::_Exit(1);  // Skips destructors that wait for the other ranks.
   }
 }
 

@@ -33,13 +33,13 @@ class AllReduceSystem {
   virtual void Run() = 0;
   // Returns once all ranks have called.
   virtual void Meet() = 0;
-  // The input has been written again. A program that stands for several ranks writes theirs here.
+  // The input has been written again. A program that plays several ranks writes theirs here.
   virtual void OnFilled() {}
-  // When it was attached to what it needs before it may join; 0: nothing.
+  // When it attached to what it needs before joining; 0 if it needs nothing.
   virtual double attached_seconds() const { return 0; }
 };
 
-// Seconds of a clock that all processes of the machine share.
+// Seconds on a clock that all processes of the machine share.
 double Now();
 
 // Connects and joins; an exception ends the program with an error.

@@ -1,4 +1,4 @@
-// What macOS's unistd.h has in addition.
+// What macOS's unistd.h declares in addition.
 #pragma once
 #include_next <unistd.h>
 

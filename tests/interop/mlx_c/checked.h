@@ -30,7 +30,7 @@ extern mlx_array nothing;           // Empty.
 void KeepErrors(void);
 extern int errors;             // So far.
 extern char error_text[4096];  // The last.
-// Checks that the last call has failed in this way: text, code and rank.
+// Checks that the last call has failed as stated: text, code and rank.
 void CheckFailed(int returned, mlxcomm_code code, int rank, const char* text);
 
 // `rows` rows of two numbers: first, first + 1, ...

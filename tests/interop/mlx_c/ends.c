@@ -1,4 +1,4 @@
-// The ends of a program: with unfinished work, by an error, by a signal, of a child.
+// The ends of a program: with unfinished work, with an error, by a signal, in a child.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ void DefaultHandler(const char* in) {
   if (strcmp(in, "thread") == 0) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, Wrong, NULL) == 0);
-    mlxcomm_mlx_barrier(shared, 0);  // The other rank does not come to it.
+    mlxcomm_mlx_barrier(shared, 0);  // The other rank does not join the call.
     pthread_join(thread, NULL);
   }
   if (strcmp(in, "call") == 0) {

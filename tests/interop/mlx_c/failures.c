@@ -87,7 +87,7 @@ void WrongArguments(mlx_distributed_group world) {
   options.rank = 5;
   options.size = 2;
   Wrong(mlxcomm_mlx_join(&group, &options), "rank: expected a rank below the size 2, got 5");
-  // None of them changed anything, and the group works.
+  // None of them changed anything, and the group still works.
   CHECK(res.ctx == NULL && group.ctx == NULL && name.ctx == NULL);
   CHECK(errors == 37);
   mlxcomm_mlx_error error;
@@ -98,7 +98,7 @@ void WrongArguments(mlx_distributed_group world) {
   OK(Sum(world, 3, 0));
 }
 
-// All ranks get an error with each one's call; other groups work on.
+// All ranks get an error with each rank's call; other groups still work.
 void Mismatch(mlx_distributed_group world) {
   const int rank = mlx_distributed_group_rank(world);
   KeepErrors();
@@ -195,7 +195,7 @@ void LostAndFound(mlx_distributed_group world) {
   CHECK(mlxcomm_mlx_check(world) == 1);
 }
 
-// Why: mlx-c uses an exception's text as a format of printf, and this text is another process's.
+// Why: mlx-c uses an exception's text as a printf format, and this text comes from another process.
 void Leave(mlx_distributed_group world) {
   KeepErrors();
   OK(Sum(world, 2, 0));

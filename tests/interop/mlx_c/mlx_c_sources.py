@@ -1,4 +1,4 @@
-"""Where mlx-c's sources are: this tree has none of them. Rust's crate mlx-sys has them, and cargo
+"""Finds mlx-c's sources, which this tree does not contain. Rust's crate mlx-sys has them, and cargo
 fetches it once, from the registry that it is configured for."""
 
 import json
@@ -15,8 +15,7 @@ class NotToBeHad(Exception):
 
 
 def find_sources(work):
-    """The folder with mlx-c's CMakeLists.txt. `work`: where to put a package of Rust that asks
-    for it."""
+    """The folder with mlx-c's CMakeLists.txt. `work` is the place for a Rust package that depends on it."""
     named = os.environ.get("MLXCOMM_MLX_C_SOURCE")
     if named:
         return pathlib.Path(named)
@@ -30,7 +29,7 @@ def find_sources(work):
         '[package]\nname = "wants-mlx-c"\nversion = "0.0.0"\nedition = "2021"\n'
         f'[dependencies]\n{CRATE} = "={VERSION}"\n[workspace]\n')
     said = ""
-    for way in (["--offline"], []):  # The network is not used for what is there already.
+    for way in (["--offline"], []):  # The network is not used for what is already present.
         done = subprocess.run([cargo, "metadata", "--format-version", "1", *way], cwd=work,
                               capture_output=True, text=True)
         if done.returncode == 0:

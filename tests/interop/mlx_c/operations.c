@@ -128,7 +128,7 @@ static void UnequalRows(mlx_distributed_group g, int rank, mlx_dtype type) {
   CHECK(Equal(res, expected));
 }
 
-// Tags keep two messages apart, in whichever order they are received.
+// Tags distinguish two messages, in whichever order they are received.
 static void Messages(mlx_distributed_group g, int rank, mlx_dtype type) {
   const mlx_array a = Own(2, 3, type), b = Own(2, 7, type);
   mlx_array res = mlx_array_new(), other = mlx_array_new();
@@ -191,8 +191,8 @@ void Operations(mlx_distributed_group world) {
   CHECK(Holds(res, &two, 1));
   OK(mlxcomm_mlx_barrier(none, 0));
   mlxcomm_mlx_get_counts(&after);
-  // For each type 7 of mlx-c's, 10, 6 (two ask first) and 2 of ours; 7 operators; one without a
-  // stream.
+  // For each type: 7 of mlx-c's, 10, 6 (two exchange counts first) and 2 of ours; 7 operators; one
+  // without a stream.
   CHECK(after.operations - before.operations == kTypesNumber * (7 + 10 + 6 + 2) + 7 + 1);
 }
 
@@ -287,7 +287,7 @@ void Groups(mlx_distributed_group world) {
   OK(mlxcomm_mlx_set_timeout(part, 60000000000));
   OK(mlxcomm_mlx_check(part));
 
-  // Freed in any order: the whole before its parts, and an empty one again and again.
+  // Freed in any order: the whole before its parts, and an empty one repeatedly.
   OK(mlx_distributed_group_free(world));
   OK(mlx_distributed_group_free(again));
   OK(mlx_distributed_group_free(joined));
@@ -310,7 +310,7 @@ void Groups(mlx_distributed_group world) {
   OK(mlxcomm_mlx_barrier(none, 0));
 }
 
-// Without a launcher: results are the input, and no daemon is asked.
+// Without a launcher: results are the input, and no daemon is used.
 void Alone(void) {
   mlx_distributed_group world = mlx_distributed_group_new(), part = mlx_distributed_group_new();
   OK(mlxcomm_mlx_init(&world, false, "any"));

@@ -1,4 +1,5 @@
-// The program's scenarios: each returns if all was as it should be, and ends the program otherwise.
+// The program's scenarios: each returns if everything was as expected, and ends the program
+// otherwise.
 //
 // Owner: program.c. Thread: one. Memory: theirs, which is not freed.
 #ifndef TESTS_INTEROP_MLX_C_SCENARIOS_H_
@@ -17,20 +18,20 @@ void WrongArguments(mlx_distributed_group world);  // Two ranks.
 void Mismatch(mlx_distributed_group world);        // Two ranks.
 void Late(mlx_distributed_group world);            // Two ranks, one of which does not call.
 void Loop(mlx_distributed_group world);            // Until an evaluation fails.
-void Shrink(mlx_distributed_group world);  // Until one fails; then the remaining ranks go on.
+void Shrink(mlx_distributed_group world);  // Until one fails; then the remaining ranks continue.
 void NoDaemon(void);
-void LostAndFound(mlx_distributed_group world);  // Until the daemon has gone, and is back.
+void LostAndFound(mlx_distributed_group world);  // Until the daemon is gone, and is back.
 void Leave(mlx_distributed_group world);         // Rank 1 leaves, with percent signs.
 
 // ends.c
-// Ends with an operation begun; prints nothing more.
+// Ends with an operation in progress; prints nothing more.
 void LeaveQueued(mlx_distributed_group world);
 void SumOnRequest(mlx_distributed_group world);  // The other rank of that.
 void DefaultHandler(const char* in);             // "call", "evaluation", "thread"; does not return.
 void Fork(mlx_distributed_group world);
 void Outlive(mlx_distributed_group world);     // The other rank of that.
 void CtrlC(mlx_distributed_group world);       // Has a handler of its own, and waits.
-void CtrlCAtEnd(mlx_distributed_group world);  // The same, and ends with an operation begun.
-void UseAtExit(mlx_distributed_group world);   // By a handler that runs after jobs were left.
+void CtrlCAtEnd(mlx_distributed_group world);  // The same, and ends with an operation in progress.
+void UseAtExit(mlx_distributed_group world);   // From a handler that runs after the jobs were left.
 
 #endif  // TESTS_INTEROP_MLX_C_SCENARIOS_H_

@@ -99,7 +99,7 @@ def test_only_its_own_names_are_visible():
 
 
 # mismatch: both ranks get the error and continue. leave: mlx-c uses the text of an exception as a format of
-# printf, so percent signs of another process have to stay text. fork: the child is refused and ends.
+# printf, so percent signs of another process must stay text. fork: the child is refused and ends.
 @pytest.mark.parametrize("scenario", ["wrong", "mismatch", "leave", "fork"])
 def test_two_ranks_of_a_scenario(solo, scenario):
     for process in [program(solo, r, scenario) for r in (0, 1)]:
@@ -247,13 +247,13 @@ def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
     waiting, other = waits_for_a_sum(c, "outlive")
     waiting.signal(signal.SIGINT)
     assert waiting.finish() == -signal.SIGINT
-    # Until the daemon has noticed, the data that it was given is still combined.
+    # Until the daemon has noticed, it may still combine the data that it received.
     wait_until(lambda: any(job["state"] == "failed" for job in c.status()["jobs"]), "the daemon has seen it")
     other.say()
     other.wait_for("RANK_LOST")
 
 
-# Why: a C handler sets a flag and returns; a second Ctrl-C has to end the wait.
+# Why: a C handler sets a flag and returns; a second Ctrl-C must end the wait.
 def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(solo):
     waiting, other = waits_for_a_sum(solo, "ctrl-c")
     waiting.signal(signal.SIGINT)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Stand-ins for macOS's own programs, chosen by the name that this is called by. State lies in $MAC_STATE.
+"""Stand-ins for macOS's own programs, chosen by the name under which this is called. State lies in
+$MAC_STATE.
 
-A program or library of macOS is one of this system with lines behind it, which say what a Mach-O
-file says: its own name, what it loads, where it looks, whether it is signed.
+A program or library of macOS is one of this system with appended lines, which contain what a Mach-O
+file contains: its own name, what it loads, where it looks, whether it is signed.
 """
 
 import contextlib
@@ -65,7 +66,7 @@ def codesign(*words):
 
 
 def load(path, seen):
-    """What macOS does before a program runs; a sentence if it kills it."""
+    """What macOS does before a program runs; a sentence if it kills the program."""
     if path in seen or path.startswith(("/usr/lib/", "/System/")):
         return None
     seen.add(path)
@@ -84,7 +85,7 @@ def load(path, seen):
 
 def keep(plist):
     """launchd's part: the service runs, is restarted where KeepAlive says so, and stays known
-    until it is booted out. Each start and each end is written down."""
+    until it is booted out. Each start and each end is logged."""
     says_again = plist["KeepAlive"] == {"SuccessfulExit": False}
     with open(plist["StandardErrorPath"], "a", encoding="utf-8") as log:
         while not (STATE / "leaves").exists():
@@ -150,7 +151,7 @@ def launchctl(verb, *words):
         keeper.write_text(str(child))
         return 0
     os.setsid()
-    for stream in (0, 1, 2):  # Else the reader of the script's output waits for this as well.
+    for stream in (0, 1, 2):  # Otherwise the reader of the script's output waits for this as well.
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     keep(plist)
     os._exit(0)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# This system's userland without what is GNU's alone, and macOS's uname, brew and xcode-select.
-# Chosen by the name that this is called by; state lies in $MAC_STATE.
+# This system's userland without GNU-only features, and macOS's uname, brew and xcode-select. Chosen
+# by the name under which this is called; its state is in $MAC_STATE.
 name=${0##*/}
 case $name in
   uname) [ "${1:--s}" = -m ] && echo arm64 || echo Darwin; exit ;;

@@ -1,5 +1,5 @@
-// Reads the feed of mlxcommctl web and shows its parts. Without a feed or a daemon, the page says since when, and shows
-// the last data in grey.
+// Reads the feed of mlxcommctl web and shows its parts. Without a feed or a daemon, the page shows
+// since when, with the last data in grey.
 import {addHistory, curveOf, drawCurve, makeCurve, peakOf} from "./curves.js";
 import {endedJobsOf, sayEnded, sayWait, showJobs, waitsOf} from "./jobs.js";
 import {linksOf, showEvents, showFindings, showLinks, showRecord} from "./tables.js";

@@ -318,7 +318,7 @@ class Cable:
         self.rails = [one["rail"] for one in rails if one["interface"] == self.interface]
 
     def listen(self):
-        """Collects the events of the system and the daemon since the start, sorted by time."""
+        """Collects the events of the system and the daemon since the watch began, sorted by time."""
         run, reported = self.run, []
         for line in self.watch().split("\n")[:-1]:
             unix_ns, what, name = line.split("\t")
@@ -356,7 +356,7 @@ class Cable:
         since_us = at_us if name == "pull" else None
         if not self.await_last(of_rails, self.rails, min(run.left(), PERSON_SECONDS), since_us):
             raise LeftOut(f"not all rails of the cable reported {of_rails} in time")
-        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it has any.
+        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it is watched.
         time.sleep(SETTLE_SECONDS)
         self.listen()
         events = [one for one in self.reported if one["at_us"] >= at_us]

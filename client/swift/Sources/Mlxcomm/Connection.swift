@@ -17,7 +17,8 @@ public final class Connection: Sendable {
   let handle: Handle
 
   /// - Parameters:
-  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
+  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, then the service's, then a private
+  /// daemon's.
   ///   - arenaBytes: address space for buffers, in bytes; nil: as much as the daemon allows.
   ///   - timeout: nil: 10 s.
   ///   - startPrivateDaemon: start one if no socket was named and no daemon is running.

@@ -42,7 +42,8 @@ public final class Group: Sendable {
   ///
   /// - Parameters:
   ///   - job: nil: $MLXCOMM_JOB, else from the launcher's variables, like rank and size.
-  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
+  ///   - socket: the daemon's socket; nil: $MLXCOMM_SOCKET, then the service's, then a private
+  /// daemon's.
   ///   - timeout: nil: the daemon's (5 minutes).
   public convenience init(
     job: String?, rank: Int? = nil, size: Int? = nil, socket: String? = nil, timeout: Duration? = nil

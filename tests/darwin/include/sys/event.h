@@ -1,4 +1,4 @@
-// As much of kqueue(2) as the project uses.
+// The part of kqueue(2) that the project uses.
 #pragma once
 
 #include <stdint.h>

@@ -59,7 +59,7 @@ TEST(ValuesTest, AreRightWhereDataWasMoved) {
   }
 }
 
-// Why: a check that passes whatever comes is useless.
+// Why: a check that accepts everything is useless.
 TEST(ValuesTest, AreWrongWhereAnElementIsOrABlockIsAnothers) {
   Bytes output = Moved(OperationKind::kAllGather, 1);
   output[0] ^= 1;
@@ -110,8 +110,8 @@ TEST(ValuesTest, AreRightWhereTheyWereCombined) {
   }
 }
 
-// Why: each type has a way of its own to be written.
-// How: what one rank passes, it must find when it is alone.
+// Why: each type has its own way to be written. How: a rank that is alone must find the values that
+// it passes.
 TEST(ValuesTest, AreRightInEveryType) {
   for (int number = 1; number < 32; ++number) {
     const auto type = static_cast<DataType>(number);

@@ -20,7 +20,7 @@ bool Pin(ArenaAllocator& arena, ArenaAllocator::Pins& pins,
   return arena.Pin(parts, pins) == nullptr;
 }
 
-// As a connection frees a buffer.
+// The way a connection frees a buffer.
 bool Free(ArenaAllocator& arena, std::uint64_t offset) {
   ArenaAllocator::Pins last;
   if (!arena.Retire(offset, last).has_value()) return false;
@@ -44,7 +44,8 @@ TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
   Free(arena, end);
 }
 
-// Why: an operation that ends in one go has no pins, so its buffer must be known as freed before it is.
+// Why: an operation that ends in one step has no pins, so its buffer must be known as freed before
+// it is.
 TEST(ArenaAllocatorTest, FreesWhatIsRetiredOnceItIsUnpinned) {
   ArenaAllocator arena(nullptr, 4 * kPage, kPage);
   const auto range = *arena.Allocate(4 * kPage);
@@ -89,7 +90,7 @@ TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
   const auto a = *arena.Allocate(kPage);
   const auto b = *arena.Allocate(kPage);
   ASSERT_EQ(b, a + kPage);
-  EXPECT_FALSE(Pin(arena, pins, {{a, 2 * kPage}}));  // Two buffers, of which it would hold one.
+  EXPECT_FALSE(Pin(arena, pins, {{a, 2 * kPage}}));  // Two buffers, one of which it would hold.
   EXPECT_FALSE(Pin(arena, pins, {{b + 10, kPage}}));
   EXPECT_FALSE(Pin(arena, pins, {{8 * kPage, 0}}));
   ASSERT_TRUE(Pin(arena, pins, {{a, kPage}}));
@@ -122,8 +123,8 @@ TEST(ArenaAllocatorTest, PinsAllPartsOrNone) {
 }
 
 #if defined(__linux__)
-// Why: a device reads the pages that were registered with it, whatever lies at their addresses since.
-// How: pages that are given back read as zero.
+// Why: a device reads the pages that were registered with it, whatever is at their addresses later.
+// How: pages that are released read as zero.
 TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
   queue::ArenaPages words{};
   for (const bool stays : {false, true}) {
@@ -141,8 +142,8 @@ TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
   }
 }
 
-// Why: a process that has once sent much by RDMA would keep the most that it ever used. How: a
-// range freed while a device has pages stays, and goes with the next range that is freed after it.
+// Why: a process that once sent much by RDMA would keep the maximum that it ever used. How: a range
+// freed while a device has pages stays, and is released with the next range that is freed after it.
 TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   void* const pages =
       ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -167,7 +168,8 @@ TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   ::munmap(pages, 8 * kPage);
 }
 
-// Why: who has freed all there is may ask for it at once, though another thread still gives its pages back.
+// Why: a thread that has freed everything may request it at once, although another thread is still
+// releasing its pages.
 TEST(ArenaAllocatorTest, WaitsForWhatIsBeingGivenBack) {
   constexpr std::uint64_t kBytes = std::uint64_t{32} << 20;
   void* const pages =
@@ -193,7 +195,7 @@ TEST(ArenaAllocatorTest, WaitsForWhatIsBeingGivenBack) {
 }
 #endif
 
-// Why: to give gigabytes back takes long, and nobody else may take the range meanwhile.
+// Why: releasing gigabytes takes a long time, and until then no other thread may take the range.
 TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
   constexpr std::uint64_t kBytes = 64 * kPage;
   ArenaAllocator arena(nullptr, kBytes, kPage, nullptr, /*warm_bytes=*/kPage);
@@ -202,7 +204,7 @@ TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
     threads.emplace_back([&arena, thread] {
       for (std::uint64_t round = 0; round < 500; ++round) {
         const auto range = arena.Allocate((1 + (thread + round) % 4) * kPage);
-        if (!range.has_value()) continue;  // All others' for the moment.
+        if (!range.has_value()) continue;  // Busy for others at the moment.
         EXPECT_TRUE(Free(arena, *range));
       }
     });

@@ -1,5 +1,5 @@
-// Operations that the ranks of a group carry out by themselves, through the C interface: the test makes the
-// daemon's moves (fake_daemon.h) and those of the other rank, on a page that both share.
+// Operations that the ranks of a group carry out directly, through the C interface: the test makes
+// the daemon's moves (fake_daemon.h) and those of the other rank, on a page that both share.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ class ConnectionPagesTest : public SessionTest {
     other = std::make_unique<meeting::RankSide<>>(view, 1, 0);
     buffer = Allocate(4096);
     daemon.PassPage(page->descriptor());
-    // The client looks at its doorbell when it asks for an operation that has not ended.
+    // The client checks its doorbell when it asks for an operation that has not ended.
     const std::uint64_t first = Barrier();
     int done = 0;
     EXPECT_EQ(mlxcomm_test(group, first, &done, &error), MLXCOMM_OK) << error.message;
@@ -62,7 +62,7 @@ class ConnectionPagesTest : public SessionTest {
     EndByDaemon();
     EndByDaemon();
   }
-  // Opens the page, sums once, and frees the buffer while the second call of it waits.
+  // Opens the page, sums once, and frees the buffer while its second call waits.
   std::thread FreeWhileItsCallWaits(mlxcomm_code code) {
     Open();
     buffer[0] = buffer[1] = 1;
@@ -89,7 +89,7 @@ class ConnectionPagesTest : public SessionTest {
     return other->Call({call, true, reinterpret_cast<const std::byte*>(numbers.data()), bytes, 1},
                        entry);
   }
-  // Asks for a sum and does not wait.
+  // Requests a sum and does not wait.
   std::uint64_t Begin(std::uint64_t timeout_ns = 0) {
     std::uint64_t ticket = 0;
     EXPECT_TRUE(Ok(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM,
@@ -97,7 +97,7 @@ class ConnectionPagesTest : public SessionTest {
     return ticket;
   }
   mlxcomm_code Sum() { return Sum(buffer, error); }
-  // For a thread beside the test's, which uses `error` and may put another buffer there.
+  // For a thread next to the test's, which uses `error` and may put another buffer there.
   mlxcomm_code Sum(float* own, mlxcomm_error& failure) {
     return mlxcomm_all_reduce(group, own, own, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, nullptr,
                               &failure);
@@ -122,7 +122,7 @@ TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsTheOtherRankAtOnce) {
   }
 }
 
-// Why: operations that meet at once remember which buffers there are, and pin none.
+// Why: operations that meet at once remember the existing buffers, and pin none.
 TEST_F(ConnectionPagesTest, ABufferThatWasFreedIsRefusedThoughTheLastCallUsedIt) {
   Open();
   buffer[0] = buffer[1] = 1;
@@ -143,7 +143,8 @@ TEST_F(ConnectionPagesTest, ABufferThatWasFreedIsRefusedThoughTheLastCallUsedIt)
   sum();
 }
 
-// How: the buffer goes while the call that knows it waits, which pins it as soon as it has to wait.
+// How: the buffer is freed while the call that uses it waits; the call pins it as soon as it has to
+// wait.
 TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHasEnded) {
   std::thread caller = FreeWhileItsCallWaits(MLXCOMM_OK);
   float* const place = buffer;
@@ -154,7 +155,7 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHas
   EXPECT_EQ(Allocate(4096), place);
 }
 
-// The same where the daemon takes the operation over, and may still write.
+// The same if the daemon takes over the operation, and may still write.
 TEST_F(ConnectionPagesTest, ABufferThatIsFreedStaysUntilTheDaemonHasEndedItsCall) {
   std::thread caller = FreeWhileItsCallWaits(MLXCOMM_RANK_LOST);
   float* const place = buffer;
@@ -170,8 +171,8 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedStaysUntilTheDaemonHasEndedItsCall
   EXPECT_EQ(Allocate(4096), place);
 }
 
-// How: parts of one buffer, all remembered with it, up to its last byte, and what lies beyond. Buffers are
-// whole pages, of 16 KiB on Apple's chips.
+// How: parts of one buffer, all remembered with it, up to its last byte, and bytes beyond. Buffers
+// are whole pages, of 16 KiB on Apple's chips.
 TEST_F(ConnectionPagesTest, PartsOfABufferThatAnotherCallUsedAreTakenAndWhatLiesBeyondIsRefused) {
   Open();
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -191,7 +192,7 @@ TEST_F(ConnectionPagesTest, PartsOfABufferThatAnotherCallUsedAreTakenAndWhatLies
             MLXCOMM_INVALID_ARGUMENT);
 }
 
-// Why: what is remembered of buffers is shared by a session's threads.
+// Why: a session's threads share the remembered buffers.
 TEST_F(ConnectionPagesTest, OneThreadMayFreeBuffersWhileAnotherCalls) {
   Open();
   std::atomic<bool> stop = false;
@@ -215,7 +216,7 @@ TEST_F(ConnectionPagesTest, OneThreadMayFreeBuffersWhileAnotherCalls) {
   frees.join();
 }
 
-// Why: what a session has learnt of its waits is shared by its threads.
+// Why: a session's threads share what it has learnt about waits.
 TEST_F(ConnectionPagesTest, CallsThatWaitInTwoThreadsMeetTheSameOfTheOtherRank) {
   Open();
   float* const another = Allocate(4096);
@@ -252,9 +253,9 @@ TEST_F(ConnectionPagesTest, ACallThatWaitsReturnsWhatTheDaemonSays) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_MISMATCH);
 }
 
-// Why: a deadline that is shorter than a rank's patience counts all the same; the daemon keeps it, and knows
-// of the operation only once the page is closed. How: of many the one that is handed over soonest, since a
-// busy machine may hold up any of them.
+// Why: a deadline that is shorter than a rank's patience still counts; the daemon enforces it, and
+// learns of the operation only once the page is closed. How: only the fastest of many hand-overs
+// counts, because a busy machine may delay any of them.
 TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
   Open();
   std::uint64_t soonest_ns = UINT64_MAX;
@@ -269,7 +270,7 @@ TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
     soonest_ns =
         std::min(soonest_ns, static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()));
     const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 1);
-    daemon.Complete(0);  // It has looked: the other rank has just come.
+    daemon.Complete(0);  // It has checked: the other rank has just called.
     caller.join();
     other->End(theirs.number);
   }
@@ -277,8 +278,8 @@ TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
 }
 
 // Why: an operation may end, and its group be left, while a thread sleeps over the page.
-// How: the thread sleeps for 50 ms, if it gets a core soon enough; else it asks the daemon, which has not
-// looked, and begins again.
+// How: the thread sleeps for 50 ms, if it gets a core soon enough; otherwise it asks the daemon,
+// which has not checked, and begins again.
 TEST_F(ConnectionPagesTest, APageStaysWhileAThreadLooksAtIt) {
   if (!meeting::CanPark()) GTEST_SKIP() << "nobody sleeps over a page here";
   Open();
@@ -290,7 +291,7 @@ TEST_F(ConnectionPagesTest, APageStaysWhileAThreadLooksAtIt) {
     if (daemon.HasSubmission() && daemon.Take().ticket == 0) daemon.Complete(0);
     std::this_thread::yield();
   }
-  // The daemon fails it; another thread hears of it, and leaves the job.
+  // The daemon fails it; another thread notices, and leaves the job.
   daemon.Complete(ticket, static_cast<std::uint8_t>(FailureCode::kRankLost), "rank 1 is lost", 1,
                   /*group_failed=*/true);
   int done = 0;
@@ -299,8 +300,8 @@ TEST_F(ConnectionPagesTest, APageStaysWhileAThreadLooksAtIt) {
   waiter.join();
 }
 
-// Why: what the daemon refuses to begin does not count, and the same calls come again. The other ranks have
-// called them once.
+// Why: an operation that the daemon refuses to begin does not count, and the same calls are made
+// again. The other ranks have called them once.
 TEST_F(ConnectionPagesTest, OfCallsThatWereRefusedNoneKeepsItsNumber) {
   Open();
   std::vector<meeting::Adopted> adopted;

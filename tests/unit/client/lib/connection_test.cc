@@ -55,8 +55,8 @@ TEST(ConnectTest, RefusesAQueueOfAnotherLayout) {
   EXPECT_THAT(error.message, HasSubstr("install the same release of both"));
 }
 
-// Why: mlxcomm.h says that connecting asks `interrupted` too; a daemon that is stopped
-// would keep the user for ten seconds.
+// Why: mlxcomm.h promises that connecting calls `interrupted` too; a stopped daemon would block the
+// user for ten seconds.
 TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   std::atomic<bool> over{false};
   FakeDaemon daemon;  // Its thread uses it until it ends.
@@ -70,8 +70,8 @@ TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   over = true;
 }
 
-// Why: a named side must hold for all threads of the node; else a process that is bound to few
-// cores takes the side of few, whatever its daemon has.
+// Why: a configured policy must hold for all threads of the node; otherwise a process that is bound
+// to few cores chooses the policy for few, whatever its daemon has.
 TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
   FakeAttach::Of(LibraryFolder()).Reset();
   const auto waiting_with = [](queue::Scheduling named) {
@@ -95,9 +95,9 @@ TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
   EXPECT_EQ(waiting_with(queue::Scheduling{99}).gives_way, has_few) << "of a newer daemon";
 }
 
-// Why: a private daemon that ends with its last client lets other processes in until its socket is gone. One
-// that joined again at once, as in a notebook, got DAEMON_LOST now and then.
-// How: where a private daemon is looked for there is a link, which leads to one of the test's daemons.
+// Why: a private daemon that ends with its last client accepts other processes until its socket is
+// gone. A process that joined again at once, as in a notebook, sometimes got DAEMON_LOST. How: the
+// path of the private daemon is a link, which leads to one of the test's daemons.
 class EndingDaemonTest : public testing::Test {
  protected:
   EndingDaemonTest() : attach(FakeAttach::Of(LibraryFolder())) {
@@ -174,7 +174,7 @@ TEST_F(EndingDaemonTest, GivesUpWhenEachPrivateDaemonEnds) {
   EXPECT_EQ(ConnectAndJoin(), MLXCOMM_OK) << error.message;
 }
 
-// Why: the process was sent away although the next daemon would have served it.
+// Why: the process was refused although the next daemon would have served it.
 TEST_F(EndingDaemonTest, AsksTheNextDaemonIfThePrivateOneRefusesBecauseItIsStopping) {
   FakeDaemon ending, started, next;
   LeadTo(ending);
@@ -182,7 +182,7 @@ TEST_F(EndingDaemonTest, AsksTheNextDaemonIfThePrivateOneRefusesBecauseItIsStopp
     LeadTo(started);
     Refuse(ending, asking, FailureCode::kDaemonStopping);
   });
-  started.Answer([&](int asking) {  // The question whether one is there.
+  started.Answer([&](int asking) {  // The query whether one exists.
     LeadTo(next);
     Refuse(started, asking, FailureCode::kPermissionDenied);
   });
@@ -190,7 +190,7 @@ TEST_F(EndingDaemonTest, AsksTheNextDaemonIfThePrivateOneRefusesBecauseItIsStopp
   EXPECT_EQ(ConnectAndJoin(), MLXCOMM_OK) << error.message;
 }
 
-// Why: another process's ranks may already wait at the service when it is back.
+// Why: another process's ranks may already be waiting at the service when it is back.
 TEST_F(EndingDaemonTest, ReportsTheEndOfADaemonThatWasNamed) {
   FakeDaemon service;
   service.Welcome();
@@ -237,8 +237,8 @@ TEST_F(ConnectionTest, KeepsTheGroupAfterAFailureOfOneOperation) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
 }
 
-// Why: messages contain names of jobs and programs, and are cut to fit; Python would raise an error
-// of its own for a text that is not UTF-8.
+// Why: messages contain names of jobs and programs, and are truncated to fit; Python would raise
+// its own error for a text that is not UTF-8.
 TEST_F(ConnectionTest, GivesMessagesInUtf8WhateverTheyHold) {
   std::uint64_t ticket = Barrier();
   daemon.Complete(ticket, MLXCOMM_INTERNAL, "a\xff\xc3\xa9z\xc3");
@@ -264,8 +264,8 @@ TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
   daemon.Complete(Barrier());
 }
 
-// Why: one thread reads the completions of all, and must pass on those of others. How: the last
-// submitted operation ends first.
+// Why: one thread reads all completions, and must pass on those of others. How: the last submitted
+// operation ends first.
 TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 50;
@@ -305,7 +305,7 @@ TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
   EXPECT_EQ(mlxcomm_barrier(group, 0, &ticket, &error), MLXCOMM_DAEMON_LOST);
 }
 
-// Why: a daemon that gave up a session, or was stopped and goes on, may still be writing to the
+// Why: a daemon that gave up a session, or was stopped and continues, may still be writing to the
 // arena; memory that is allocated again would change under its new owner.
 TEST_F(ConnectionTest, ReusesNoBufferThatALostDaemonMayWriteTo) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
@@ -327,7 +327,7 @@ TEST_F(ConnectionTest, TakesImpossiblePositionsForALostDaemon) {
   EXPECT_THAT(error.message, HasSubstr("corrupt"));
 }
 
-// Why: a ring out of which more was taken than had been put in is nobody's that can be trusted.
+// Why: a ring from which more was taken than had been put in cannot be trusted.
 TEST_F(ConnectionTest, TakesImpossiblePositionsOfSubmissionsForALostDaemon) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
   daemon.header().submissions.read = 1 << 20;
@@ -377,8 +377,8 @@ TEST_F(ConnectionTest, FillsTheErrorOfASuccessInAGroupOfOne) {
   EXPECT_EQ(Wait(ticket), MLXCOMM_OK);
 }
 
-// Why: a child has the parent's memory but none of its threads: it would wait for ever,
-// or break the parent's queue.
+// Why: a child has the parent's memory but none of its threads: it would wait forever, or corrupt
+// the parent's queue.
 TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
   ForkedChild child([&] {
     std::uint64_t ticket = 0;

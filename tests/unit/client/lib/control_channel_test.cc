@@ -32,7 +32,7 @@ constexpr std::uint64_t kLongNs = 300'000'000'000;
 constexpr mlxcomm_interrupt kNobody{nullptr, nullptr};
 const std::string kToken("\0\x01token\xff\xfe", 9);
 
-// Names in replies are UTF-8, tokens any bytes.
+// Names in replies are UTF-8, and tokens are any bytes.
 std::string Hex(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) {
@@ -41,7 +41,7 @@ std::string Hex(std::string_view bytes) {
   return text;
 }
 
-// Attach waits until it is cancelled; Split does what the test says.
+// Attach waits until it is cancelled; Split does what the test tells it to.
 class Server final : public v1::Control::CallbackService {
  public:
   Server() {
@@ -159,7 +159,7 @@ TEST(ControlChannelTest, RefusesAReplyWithoutEnd) {
   EXPECT_EQ(channel.Call(kSplit, Request(1, 1), kLongNs, kNobody).status, Status::kInternal);
 }
 
-// How: each is given up once the server has begun it; a call that has not begun needs no
+// How: each call is given up once the server has begun it; a call that has not begun needs no
 // cancelling.
 TEST(ControlChannelTest, CancelsAtTheDaemonWhatIsGivenUp) {
   Server server;
@@ -207,7 +207,7 @@ TEST(ControlChannelTest, ServesManyThreadsAtOnce) {
   EXPECT_EQ(right, 24 * 20);
 }
 
-// Why: a thread that waits for a daemon that ends must learn it at once, and so must later calls.
+// Why: a thread that waits for a daemon that ends must notice at once, and so must later calls.
 TEST(ControlChannelTest, EndsWithTheDaemon) {
   auto server = std::make_unique<Server>();
   ControlChannel channel(server->Connect(), kToken);
@@ -218,7 +218,7 @@ TEST(ControlChannelTest, EndsWithTheDaemon) {
   EXPECT_EQ(channel.Call(kSplit, Request(1, 1), kLongNs, kNobody).status, Status::kUnavailable);
 }
 
-// Why: a program that listens on the socket and is no daemon must not be believed.
+// Why: a program that listens on the socket but is not a daemon must not be trusted.
 TEST(ControlChannelTest, IsLostWhereNoHttp2IsSpoken) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

@@ -1,5 +1,5 @@
-// The calls that the stand-in for libmlxcomm_attach got, and its answers: the test and the module
-// share one of these.
+// The calls of the stand-in for libmlxcomm_attach, and its answers: the test and the module share
+// one of these.
 //
 //   FakeAttach& attach = FakeAttach::Of();  attach.Reset();
 //   attach.split = [](const FakeAttach::SplitCall&, ...) { return MLXCOMM_...; };
@@ -45,7 +45,7 @@ struct FakeAttach {
     bool operator==(const CancelCall&) const = default;
   };
 
-  std::function<Answer()> attach;  // None: the job's name decides.
+  std::function<Answer()> attach;  // Without a function, the job's name decides.
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
@@ -74,7 +74,7 @@ struct FakeAttach {
     log.clear();
   }
 
-  // The module's. It lies beside the test, where the library finds it too.
+  // The module's. It is next to the test, where the library also finds it.
   static FakeAttach& Of(const std::string& folder) {
 #if defined(__APPLE__)
     void* const module = ::dlopen((folder + "/libmlxcomm_attach.dylib").c_str(), RTLD_LAZY);

@@ -4,8 +4,8 @@
 //   daemon.Take(): the next submission      daemon.Complete(...): its end
 //   daemon.Die(): what kill -9 looks like from the client
 //
-// Owner: the test. Thread: the hello is answered by one of its own, the rest is the
-// test's. Memory: an arena and a queue in unlinked files.
+// Owner: the test. Thread: its own answers the hello; the rest is the test's. Memory: an arena and
+// a queue in unlinked files.
 #pragma once
 
 #include <poll.h>
@@ -77,12 +77,12 @@ class FakeDaemon {
   std::string socket_path() const { return folder_.path() + "/socket"; }
   queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos.
 
-  // Answers the next hello in this way, on another thread.
+  // Answers the next hello like this, on another thread.
   void Answer(std::function<void(int connection)> how) {
     thread_ = std::thread([this, how = std::move(how)] {
       pollfd waited{listener_, POLLIN, 0};
       if (::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) != 1)
-        return;  // No client came.
+        return;  // No client connected.
       const int connection = ::accept(listener_, nullptr, nullptr);
       queue::ClientHello hello;
       int count = 0;
@@ -109,7 +109,7 @@ class FakeDaemon {
                                         kPatienceNs));
     });
   }
-  // The client has its own copy of the doorbell; ours would hide our death.
+  // The client has its own copy of the doorbell; our copy would hide our death.
   void Connected() {
     thread_.join();
     ::close(std::exchange(doorbell_[1], -1));
@@ -139,7 +139,7 @@ class FakeDaemon {
     Demand(completions_->Push(entry) == queue::RingResult::kDone);
     if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_[0]);
   }
-  // A page of a group's, over the doorbell.
+  // A group's page, over the doorbell.
   void PassPage(int descriptor) {
     const char byte = 1;
     Demand(

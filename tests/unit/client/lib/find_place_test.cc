@@ -1,6 +1,5 @@
-// Which rank of which job a process is, by its launcher's variables.
-// tests/unit/client/python/test_environment.py has the variables of each launcher, for the same
-// code.
+// Finds rank and job from the launcher's variables. tests/unit/client/python/test_environment.py
+// has the variables of each launcher, for the same code.
 #include "client/lib/find_place.h"
 
 #include <stdlib.h>
@@ -53,7 +52,7 @@ TEST(FindPlaceTest, IsAloneWithoutALauncher) {
   EXPECT_FALSE(place.launched);
 }
 
-// Why: srun starts torchrun, and then Slurm's variables are torchrun's own place and not that of
+// Why: srun starts torchrun, and then Slurm's variables describe torchrun's own place, not that of
 // its workers.
 TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
   const Variables slurm = {
@@ -102,8 +101,9 @@ TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
   EXPECT_NE(Found(other).job, job);
 }
 
-// Why: exo writes files that differ by rank: its own entry is the wildcard address, and a rank that is no
-// neighbour has an address for documentation. Ranks of one launch waited for each other in three jobs.
+// Why: exo writes files that differ by rank: its own entry is the wildcard address, and a rank that
+// is not a neighbour has an address for documentation. Ranks of one launch waited for each other in
+// three jobs.
 TEST(FindPlaceTest, IsInOneJobWhereHostFilesDifferByRank) {
   const TemporaryFolder folder;
   const auto job = [&](int rank, const std::string& hosts) {
@@ -147,7 +147,7 @@ TEST(FindPlaceTest, IsInOneJobWhereCoordinatorsDifferByRank) {
   EXPECT_EQ(first, job("1", "10.0.0.1:7777")) << "each machine has its own device in all cells";
 }
 
-// By these the daemons see which variables made two names of one launch.
+// With these the daemons see which variables led to two names for one launch.
 TEST(FindPlaceTest, SaysWhatTheNameFollowsFromAndMarksAnAddressOfItsOwn) {
   const auto named_by = [](const std::string& address, const std::string& port) {
     return Found({{"RANK", "0"},
@@ -187,7 +187,7 @@ TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
               HasSubstr("JACCL_RANK=\"one\""));
 }
 
-// Why: it would train alone with wrong sums, and nothing would say so.
+// Why: it would train alone with wrong sums, and nothing would report it.
 TEST(FindPlaceTest, ASizeWithoutARankIsNoGroupOfOne) {
   EXPECT_THAT(Wrong({{"MLX_WORLD_SIZE", "2"}}), HasSubstr("MLX_RANK is not"));
   EXPECT_EQ(Found({{"MLX_WORLD_SIZE", "1"}}).size, 1u);
@@ -227,8 +227,8 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   std::remove(devices.c_str());
 }
 
-// Why: `mlx.launch --backend jaccl` sets no size; only the matrix of devices, of which each rank
-// has a file of its own, shows how many ranks there are.
+// Why: `mlx.launch --backend jaccl` sets no size; only the matrix of devices, a separate file on
+// each rank, shows the number of ranks.
 TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/jaccl";
@@ -264,7 +264,7 @@ TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
                 "\": [1]: expected a list of 2, an entry for each rank, got "
                 "[\"rdma_en2\"]");
   EXPECT_THAT(wrong(R"([[null, "rdma_en2"], ["rdma_en2", "rdma_en3"]])"),
-              HasSubstr("[1][1]: expected null, for no device leads from a rank to itself"));
+              HasSubstr("[1][1]: expected null, because no device leads from a rank to itself"));
   EXPECT_THAT(wrong("[[null, 5], [null, null]]"),
               HasSubstr("[0][1]: expected a device, a list of devices, or null, got 5"));
   EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"),

@@ -1,4 +1,4 @@
-// How often a rank looks before it gives its core away: learnt, and tried again.
+// How often a rank checks before it yields its core: learnt, and retried.
 #include "client/lib/first_looks.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kWaits = 1000;
 
-// How many of the waits had many looks, where what is waited for comes after that many.
+// The number of waits with many checks, if the awaited event happens after that many.
 int ManyOf(FirstLooks& looks, int waits, int comes_after) {
   int many = 0;
   for (int wait = 0; wait < waits; ++wait) {
@@ -41,8 +41,8 @@ TEST(FirstLooksTest, LooksManyTimesAgainOnceThatIsEnough) {
   EXPECT_EQ(ManyOf(looks, kWaits, 50), kWaits);
 }
 
-// Two ranks on one core: one waits in vain until the other one has the core, which then finds at
-// once what the first one has called.
+// Two ranks on one core: one waits without success until the other one has the core, which then
+// immediately finds what the first one has called.
 TEST(FirstLooksTest, LearnsNothingFromWhatIsThereAlready) {
   FirstLooks looks;
   for (int wait = 0; wait < 40; ++wait) ManyOf(looks, 1, wait % 2 == 0 ? FirstLooks::kMany : 0);

@@ -45,7 +45,7 @@ class GroupsTest : public SessionTest {
       return answer;
     };
   }
-  // On a thread of the test's: the daemon's side goes on meanwhile.
+  // On a thread of the test: the daemon's side continues in the meantime.
   std::future<Made> Split(std::int32_t color, std::int32_t key, const char* name = nullptr,
                           std::uint64_t timeout_ns = 0) {
     return std::async(std::launch::async, [=, this] {
@@ -344,7 +344,7 @@ TEST_F(GroupsTest, LeaveWithTheJobWhenTheWorldIsClosedFirst) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
 }
 
-// Why: a program that dies by a fault reports it, and need not end for that.
+// Why: a program that fails reports it, and need not exit because of that.
 TEST_F(GroupsTest, LeaveForAFaultAtOnceAndOnce) {
   const Made made = SplitWell(0);
   mlxcomm_leave(made.group, "ValueError: no such layer");

@@ -31,8 +31,8 @@ class InterruptTest : public testing::Test {
   }
 };
 
-// Why: Python's own handler must also get what this one has seen, and a Ctrl-C between two waits
-// belongs to Python alone: it does not end the next wait.
+// Why: Python's own handler must also get the signals that this one has seen, and a Ctrl-C between
+// two waits belongs only to Python: it does not end the next wait.
 TEST_F(InterruptTest, IsSeenByTheWaitAndHandedOnToWhoHadItBefore) {
   {
     const UnderWay waiting;
@@ -53,7 +53,7 @@ int g_heard_later = 0;
 void HearLater(int) { ++g_heard_later; }
 
 // Why: signal.signal(signal.SIGINT, ...) after the first operation replaces our handler by one that
-// does not know ours, and later waits would last until the other ranks come.
+// does not know ours, and later waits would last until the other ranks call.
 TEST_F(InterruptTest, IsSeenAlsoWhereAHandlerWasSetSinceTheLastWait) {
   Set(HearLater);
   const UnderWay waiting;
@@ -71,7 +71,8 @@ void AwaitOther(int) {
   while (g_in_handler < 2 && g_heard == 0) std::this_thread::yield();
 }
 
-// Why: the depth of nested handlers is a thread's own; two that are interrupted at once are not nested.
+// Why: the depth of nested handlers is per thread; two threads that are interrupted at once are not
+// nested.
 TEST_F(InterruptTest, ReachesTheLatestHandlerInTwoThreadsAtOnce) {
   Set(AwaitOther);
   const UnderWay waiting;
@@ -96,8 +97,8 @@ void HandOn(int signal) {
   }
 }
 
-// Why: two that put themselves in front of one another would call each other for ever, or stop
-// before the handler that was there first.
+// Why: two handlers that put themselves in front of each other would call each other forever, or
+// skip the handler that was there first.
 TEST_F(InterruptTest, ReachesTheFirstOnceThroughAnotherThatPutsItselfInFrontToo) {
   g_others_first = g_others_latest = Set(HandOn);
   ::raise(SIGINT);
@@ -121,7 +122,7 @@ TEST_F(InterruptTest, StaysIgnoredWhereItIs) {
   EXPECT_EQ(WasInterrupted(nullptr), 0);
 }
 
-// Why: a handler that returns, as C programs have them, asks for no more than a flag.
+// Why: a handler that returns, as in C programs, only requests a flag.
 TEST_F(InterruptTest, GoesOnAfterTheFirstWhereHandlersReturn) {
   Watch(SIGINT, OnSignal::kSecond);
   {

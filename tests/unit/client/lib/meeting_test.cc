@@ -1,4 +1,4 @@
-// What goes to a group's page, and what each rank gets from it: ranks of one process on a page, their
+// The operations on a group's page, and each rank's result: ranks of one process on a page, their
 // buffers in an arena each.
 #include "client/lib/meeting.h"
 
@@ -20,7 +20,7 @@ using meeting::Way;
 
 constexpr std::uint64_t kFloat = sizeof(float);
 
-// The inputs lie at the beginning of an arena, the outputs at kOutput.
+// The inputs are at the beginning of an arena, the outputs at kOutput.
 class MeetingTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kOutput = std::uint64_t{1} << 20;

@@ -114,7 +114,7 @@ TEST_F(CppTest, ATicketIsWaitedForTestedAndCancelled) {
   }
 }
 
-// Why: the next line may free the buffers of an operation under way.
+// Why: the next line may free the buffers of an operation in progress.
 TEST_F(CppTest, ATicketThatIsDroppedWaits) {
   std::uint64_t number = 0;
   {

@@ -1,5 +1,5 @@
 // Every operation through the C interface: its request to the daemon, the arguments that it
-// refuses, and what a group of one rank does by itself.
+// refuses, and what a group of one rank does locally.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -151,7 +151,7 @@ class OperationsTest : public SessionTest {
 
 TEST_F(OperationsTest, AsksForEveryKind) {
   std::uint32_t kinds = 0;
-  std::uint32_t collectives = 0;  // That were called before.
+  std::uint32_t collectives = 0;  // Those that were called before.
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));
     ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK) << error.message;
@@ -178,9 +178,9 @@ TEST_F(OperationsTest, AsksForEveryKind) {
   }
 }
 
-// Why: asking for a kind by its number must request the same as the function of its name, and
-// fields that a kind does not use must not reach the daemon. How: every field is filled, whatever
-// the kind.
+// Why: requesting a kind by its number must request the same as the function of that name, and
+// fields that a kind does not use must not reach the daemon. How: every field is set, whatever the
+// kind.
 TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));
@@ -215,7 +215,7 @@ TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
   EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(15)), nullptr);
 }
 
-// Why: on the other ranks, buffers that only the root uses may be anything, NULL above all.
+// Why: on the other ranks, buffers that only the root uses may have any value, especially NULL.
 TEST_F(OperationsTest, DoesNotLookAtBuffersThatOnlyTheRootUses) {
   float elsewhere = 0;
   EXPECT_TRUE(
@@ -278,7 +278,7 @@ TEST_F(OperationsTest, ForcesAPlanOnLaterCalls) {
   ASSERT_EQ(Reduce(input, 6, ticket), MLXCOMM_OK) << error.message;
   EXPECT_EQ(daemon.Take().plan, PlanKind::kTree);
   daemon.Complete(ticket);
-  for (const int number : {5, 7}) {  // 5 was one that no daemon has ever planned.
+  for (const int number : {5, 7}) {  // 5 was a plan that no daemon ever chose.
     EXPECT_EQ(mlxcomm_group_set_plan(group, static_cast<mlxcomm_plan>(number), &error),
               MLXCOMM_INVALID_ARGUMENT);
   }
@@ -295,7 +295,7 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
   float* const out = output;
   ExpectRefused({
       {[&] { return mlxcomm_barrier(nullptr, 0, t, e); }, "group: expected a pointer"},
-      // Without a ticket it is the call itself that waits.
+      // Without a ticket the call itself waits.
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, nullptr, e); },
        "type: expected one of mlxcomm_data_type, got 15"},
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); },
@@ -313,9 +313,9 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
       {[&] { return mlxcomm_broadcast(g, in, out, 1, kFloat, 3, 0, t, e); },
        "root: expected a rank below 3, got 3"},
       {[&] { return mlxcomm_send(g, in, 1, kFloat, 1, 0, 0, t, e); },
-       "destination: expected another rank than 1, below 3, got 1"},
+       "destination: expected another rank (not 1) below 3, got 1"},
       {[&] { return mlxcomm_recv(g, out, 1, kFloat, 3, 0, 0, t, e); },
-       "source: expected another rank than 1, below 3, got 3"},
+       "source: expected another rank (not 1) below 3, got 3"},
       {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, kFloat, 0, t, e); },
        "counts: expected a table of 3"},
       {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), nullptr, kFloat, 0, t, e); },
@@ -386,11 +386,11 @@ TEST_F(OperationsTest, AllowsNothingAtAll) {
 
 class PairTest : public SessionTest {
  protected:
-  PairTest() : SessionTest(0, 2) {}  // Each rank on a node of its own.
+  PairTest() : SessionTest(0, 2) {}  // Each rank is on a separate node.
 };
 
-// Why: between two nodes small data is combined as it comes, but not over data that is still to be
-// sent.
+// Why: between two nodes small data is combined as it arrives, but not over data that is still to
+// be sent.
 TEST_F(PairTest, PrefersMemoryOfItsOwnForASmallSum) {
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 1 << 20), 0);
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, (1 << 20) + 1), 1);
@@ -407,7 +407,7 @@ class AloneTest : public SessionTest {
   AloneTest() : SessionTest(0, 1) {}
 };
 
-// Why: a call without a ticket is one call in place of two, for every kind.
+// Why: a call without a ticket is one call instead of two, for every kind.
 TEST_F(AloneTest, WaitsInTheCallItselfWhereThereIsNoPlaceForATicket) {
   float* const input = Allocate(sizeof(float));
   float* const output = Allocate(sizeof(float));

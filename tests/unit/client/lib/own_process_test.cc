@@ -1,4 +1,4 @@
-// Which process this is, in children and their children.
+// The process's identity, in children and their children.
 #include "client/lib/own_process.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(OwnProcessTest, IsAnotherOneInEachForkedChild) {
 }
 
 #if defined(__linux__)
-// Why: a fork past the C library runs no handlers, and its child can call us all the same.
+// Why: a fork that bypasses the C library runs no handlers, and its child can still call us.
 TEST(OwnProcessTest, IsAnotherOneInAChildThatTheLibraryDidNotHearOf) {
   const int parent = OwnProcess();
   const long child = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);

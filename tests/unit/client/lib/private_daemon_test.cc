@@ -1,4 +1,4 @@
-// Starting a private daemon, with scripts in its place: failures must be reported at once, and the
+// Starting a private daemon, with scripts instead of it: failures must be reported at once, and the
 // daemon must inherit nothing.
 #include "client/lib/private_daemon.h"
 
@@ -48,8 +48,8 @@ TEST_F(PrivateDaemonTest, TellsTheEndOfTheLogOfOneThatEndsAtOnce) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr("ended at once"), HasSubstr("one | cannot listen")));
 }
 
-// Why: a program that ignores SIGCHLD has no child to wait for; the end was noticed only when the
-// time was up.
+// Why: a program that ignores SIGCHLD has no child to wait for; the exit was noticed only at the
+// timeout.
 TEST_F(PrivateDaemonTest, SeesTheEndAlsoWhereChildrenAreReapedByThemselves) {
   const auto before = ::signal(SIGCHLD, SIG_IGN);
   const Failure failure = Start();
@@ -57,7 +57,7 @@ TEST_F(PrivateDaemonTest, SeesTheEndAlsoWhereChildrenAreReapedByThemselves) {
   EXPECT_THAT(failure.message, HasSubstr("ended at once"));
 }
 
-// Why: a launcher that reads a rank's pipe to its end would wait for the daemon's end too.
+// Why: a launcher that reads a rank's pipe to its end would also wait for the daemon to exit.
 TEST_F(PrivateDaemonTest, InheritsNoDescriptor) {
   SetScript("if (: >&9) 2>/dev/null; then echo inherited >&2; else echo clean >&2; fi; exit 1");
   const int file = ::open("/dev/null", O_WRONLY);
@@ -85,7 +85,7 @@ TEST_F(PrivateDaemonTest, SaysThatItCannotLock) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr("cannot open"), HasSubstr("/lock")));
 }
 
-// Why: TMPDIR may be relative, and the daemon refuses a socket's path that is.
+// Why: TMPDIR may be relative, and the daemon refuses a relative socket path.
 TEST_F(PrivateDaemonTest, IsGivenAPathThatDoesNotDependOnTheWorkingDirectory) {
   SetScript("echo \"at $3\" >&2; exit 1");
   const std::filesystem::path before = std::filesystem::current_path();

@@ -33,7 +33,7 @@ inline mlxcomm_code Connect(const FakeDaemon& daemon, mlxcomm_connection*& conne
 
 class SessionTest : public testing::Test {
  protected:
-  static constexpr std::uint64_t kWorld = 7;  // As the fake module has it.
+  static constexpr std::uint64_t kWorld = 7;  // The same as in the fake module.
 
   SessionTest(std::uint32_t rank, std::uint32_t size) : attach(FakeAttach::Of(LibraryFolder())) {
     attach.Reset();
@@ -47,7 +47,7 @@ class SessionTest : public testing::Test {
     mlxcomm_disconnect(connection);
     attach.Reset();
   }
-  // Whether a call that was given `error` has succeeded.
+  // Returns whether a call that was given `error` has succeeded.
   testing::AssertionResult Ok(mlxcomm_code code) const {
     if (code == MLXCOMM_OK) return testing::AssertionSuccess();
     return testing::AssertionFailure() << mlxcomm_code_name(code) << ": " << error.message;

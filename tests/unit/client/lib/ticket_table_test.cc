@@ -41,7 +41,7 @@ TEST(TicketTableTest, HasWhatWasAddedAndNotErased) {
   }
 }
 
-// Why: a caller may ask for any number, and 0 and those to come are nobody's.
+// Why: a caller may pass any number; 0 and future tickets belong to no operation.
 TEST(TicketTableTest, DoesNotKnowTicketsThatItHasNotGivenOut) {
   Table table(4);
   const std::uint64_t ticket = Added(table);
@@ -94,7 +94,7 @@ TEST(TicketTableTest, EndsWhatAnErasedEntryHeld) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-// Why: what ends before anybody else sees it needs a number, and no entry.
+// Why: an operation that ends before any other thread sees it needs a number, and no entry.
 TEST(TicketTableTest, ATicketThatWasGivenOutMayHaveNoEntry) {
   Table table(2);
   const std::uint64_t ticket = table.NextTicket();

@@ -1,4 +1,4 @@
-// What a program can do with an operation under way: test it, cancel it, be interrupted while
+// What a program can do with an operation in progress: test it, cancel it, be interrupted while
 // waiting for it.
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ class TicketsTest : public SessionTest {
  protected:
   TicketsTest() : SessionTest(0, 2) {}
   mlxcomm_code Test(std::uint64_t ticket) { return mlxcomm_test(group, ticket, &done, &error); }
-  // The daemon fails an operation as soon as it is asked to.
+  // The daemon fails an operation as soon as it is asked.
   void CancelAtOnce() {
     attach.cancel = [this](const FakeAttach::CancelCall& call) {
       EXPECT_EQ(call.group, kWorld);
@@ -82,7 +82,7 @@ TEST_F(TicketsTest, CancelFailsTheGroupAndGivesTheBuffersBack) {
   EXPECT_STREQ(error.message, "rank 0 cancelled it");
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("each is waited for once"));
+  EXPECT_THAT(error.message, HasSubstr("a ticket can be waited for only once"));
   mlxcomm_buffer_free(connection, buffer);
   Allocate(FakeDaemon::kArenaBytes);
 }
@@ -126,7 +126,7 @@ TEST_F(TicketsTest, CancelEndsTheWaitOfAnotherThread) {
   while (!daemon.client_sleeps()) std::this_thread::yield();
   CancelAtOnce();
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_CANCELLED) << error.message;
-  // One of the two gets the daemon's answer, the other that the ticket is used up.
+  // One of the two gets the daemon's answer, the other learns that the ticket is used up.
   const mlxcomm_code reported = waiter.get();
   EXPECT_TRUE(reported == MLXCOMM_CANCELLED || reported == MLXCOMM_INVALID_ARGUMENT) << reported;
 }
@@ -138,7 +138,8 @@ TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
 }
 
 // --- without an end ----------------------------------------------------------------------
-// These wait for the eight seconds after which a daemon is asked about an operation beyond its timeout.
+// These wait for the eight seconds after which the daemon is asked about an operation beyond its
+// timeout.
 
 // Why: the process has other groups, which work.
 TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone) {
@@ -148,10 +149,10 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
                                     &ticket, &error)));
   attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and does nothing else.
   EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
-  EXPECT_THAT(error.message, HasSubstr("still uses its buffers, though mlxcommd lives"));
+  EXPECT_THAT(error.message, HasSubstr("still uses its buffers, though mlxcommd is alive"));
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_DEADLINE_EXCEEDED);
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
-  // Its buffer stays pinned until it has ended after all.
+  // Its buffer stays pinned until it finally ends.
   mlxcomm_buffer_free(connection, buffer);
   void* again = nullptr;
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
@@ -160,7 +161,7 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
   EXPECT_TRUE(Ok(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error)));
 }
 
-// Why: a daemon that has stood still ends it once it is asked, and nothing uses the buffers then.
+// Why: a daemon that hung ends it once it is asked, and nothing uses the buffers then.
 TEST_F(TicketsTest, WhereTheDaemonEndsItWhenAskedThatEndIsTold) {
   attach.cancel = [this](const FakeAttach::CancelCall& call) {
     daemon.Complete(call.ticket, MLXCOMM_DEADLINE_EXCEEDED, "rank 1 did not come", 1, true);
@@ -171,17 +172,17 @@ TEST_F(TicketsTest, WhereTheDaemonEndsItWhenAskedThatEndIsTold) {
   EXPECT_STREQ(error.message, "rank 1 did not come");
 }
 
-// Why: the daemon had not read it yet, and says that it was cancelled, which nobody has asked for.
+// Why: the daemon had not read it yet, and reports that it was cancelled, which nothing requested.
 TEST_F(TicketsTest, WhatTheDaemonLearnsOfTooLateHasMissedItsDeadline) {
   CancelAtOnce();
   std::uint64_t ticket = 0;
   ASSERT_EQ(mlxcomm_barrier(group, 1, &ticket, &error), MLXCOMM_OK) << error.message;
   EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
-  EXPECT_THAT(error.message, HasSubstr("mlxcommd stood still"));
+  EXPECT_THAT(error.message, HasSubstr("mlxcommd hung"));
 }
 
-// Why: a message's circle is asked about early. A daemon that stands still has as long as for all else,
-// but not longer than the deadline allows.
+// Why: a message's circle is asked about early. A daemon that hangs has as much time as for
+// everything else, but not more than the deadline allows.
 TEST_F(TicketsTest, ADaemonHasTimeToAnswerUntilTheWaitsLimit) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   float* const buffer = Allocate(sizeof(float));
@@ -195,7 +196,7 @@ TEST_F(TicketsTest, ADaemonHasTimeToAnswerUntilTheWaitsLimit) {
     ASSERT_TRUE(
         Ok(mlxcomm_send(group, buffer, 1, MLXCOMM_FLOAT32, 1, 0, timeout_ns, &ticket, &error)));
     EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-    // Asked a second after the call, or later where the machine is slow.
+    // Asked a second after the call, or later if the machine is slow.
     EXPECT_LE(patience, timeout_ns < kSecond ? timeout_ns + 9 * kSecond : 19 * kSecond);
     EXPECT_GT(patience, timeout_ns < kSecond ? kSecond : 10 * kSecond);
   }
@@ -230,7 +231,7 @@ TEST_F(TicketsTest, AnInterruptedWaitCancelsTheOperationForAll) {
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
 }
 
-// Why: nothing waits for a group that has failed, so its operation's end would go unnoticed.
+// Why: nothing waits for a failed group, so nothing would notice that its operation has ended.
 TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes / 2);
   std::uint64_t given_up = 0;

@@ -1,5 +1,5 @@
-// Nothing is allocated while payload moves, and alarms come meanwhile: for example for operations that have
-// ended.
+// Nothing is allocated while payload moves, and alarms arrive during that time, for example for
+// operations that have ended.
 #include <gtest/gtest.h>
 
 #include <cstdint>

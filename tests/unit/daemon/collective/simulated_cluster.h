@@ -101,7 +101,7 @@ class SimulatedCluster {
     Tick(ns);
     Run();
   }
-  // Nothing else moves meanwhile.
+  // Nothing else moves in the meantime.
   void Tick(std::uint64_t ns) {
     now_ns += ns;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {

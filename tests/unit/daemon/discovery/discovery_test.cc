@@ -41,7 +41,7 @@ class DiscoveryTest : public testing::Test {
 
 TEST_F(DiscoveryTest, FindsTheOtherWithinAFewMilliseconds) {
   segments_.Plug(1, "en0", 0);
-  segments_.RunFor(30'000 * kMs);  // The first one has been there for long.
+  segments_.RunFor(30'000 * kMs);  // The first one has been there for a long time.
   segments_.Plug(2, "en0", 0);
   segments_.RunFor(60 * kMs);
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 1u);
@@ -74,7 +74,7 @@ TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   EXPECT_THAT(segments_.node(1).dialed(), SizeIs(2));
   EXPECT_GT(one().counters().looped, 0u);
   EXPECT_NE(one().FaultOf("en0", segments_.now()).text.find("en1"), std::string::npos);
-  // Why: a fault that is fixed must not be reported for ever.
+  // Why: a fault that is fixed must not be reported forever.
   segments_.Unplug(1, "en1");
   segments_.RunFor(Discovery::kLostNs);
   EXPECT_EQ(one().FaultOf("en0", segments_.now()).text, "");

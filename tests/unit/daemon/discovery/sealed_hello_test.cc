@@ -39,7 +39,7 @@ TEST_F(SealedHelloTest, TellsAnotherClusterByItsTag) {
   EXPECT_EQ(seal_.LookAt(BytesOf(hello_, HelloSeal(KeyOf(1), "other"))), Look::kForeign);
 }
 
-// The tag is no secret: a stranger that copies it still has no key.
+// The tag is not secret: a stranger that copies it still has no key.
 TEST_F(SealedHelloTest, RefusesAnotherKeyWithACopiedTag) {
   wire::DiscoveryHello hello = hello_;
   seal_.Seal(hello);

@@ -124,7 +124,7 @@ TEST(TopologyReplyTest, ACableIsUpIfEitherEndSaysSoAndSaysWhyWhereNeitherDoes) {
   EXPECT_EQ(reply.shape(), "pair");
 }
 
-// Why: a circuit is no cable, and an address without an answer leads nowhere.
+// Why: a circuit is not a cable, and an address without an answer leads nowhere.
 TEST(TopologyReplyTest, LeavesOutRoutesAndWhoIsNotKnown) {
   Answers answers;
   answers.Node("a");

@@ -29,7 +29,7 @@ namespace {
 using Tcp = asio::ip::tcp;
 
 // Why: the side that receives nothing abandons the connection. If it closed it, the other side, which
-// receives well, would take that for the daemon's end and not wait for the grace period.
+// receives well, would assume that the daemon had ended, and not wait for the grace period.
 TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   const auto quick = [](link::FabricOptions& options) {
     options.heartbeat_timeout_ns = 300'000'000;

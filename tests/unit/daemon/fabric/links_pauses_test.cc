@@ -1,5 +1,5 @@
 // Two nodes' Links and a process that does not run for a while, because it is stopped or its machine sleeps:
-// the clock jumps, and everything that became due meanwhile is due at once.
+// the clock jumps, and everything that became due in the meantime is due at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -83,7 +83,7 @@ TEST_F(PlacesTest, LetsAnUnclaimedNodeYieldToAConfiguredOne) {
   EXPECT_THAT(daemon.lost[0], HasSubstr("it gives up its place for another node"));
 }
 
-// Whatever the others claim, and also after it was away and has returned.
+// Whatever the others claim, and even after it was away and has returned.
 TEST_F(PlacesTest, KeepsThePlaceOfANodeInAJob) {
   daemon.wanted = {Stranger(1)};
   LinkAll();

@@ -284,8 +284,8 @@ TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: the daemon of a copied disk would take the link from the original, and jobs would fail, for ever in
-// turn. How: it dials as soon as it is refused; the original's heartbeats continue.
+// Why: the daemon of a copied disk would take the link from the original, and jobs would fail
+// again and again. How: it dials as soon as it is refused; the original's heartbeats continue.
 TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   const std::shared_ptr<Connection> first = Connect(1, "1");
   const std::unique_ptr<Daemon> original = std::move(sides[1]);
@@ -497,8 +497,8 @@ TEST_F(LinksTest, ReportsThatALinkHasTheMaximumOfRails) {
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
 
-// Why: a dialer waits until its rail has ended; without a notification it waits for ever. How: a half-open
-// connection yields to one that then fails.
+// Why: a dialer waits until its rail has ended; without a notification it waits forever. How: a
+// half-open connection yields to one that then fails.
 TEST_F(LinksTest, ReportsARailThatYieldedToAFailedConnection) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;

@@ -103,7 +103,7 @@ class LoopbackCable {
   void Garble();
 
  private:
-  class Forwarder;  // Its sockets take long to compile.
+  class Forwarder;  // Its sockets take a long time to compile.
   std::unique_ptr<Forwarder> forwarder_;
 };
 

@@ -163,7 +163,7 @@ TEST_P(TcpFabricTest, ContinuesWhenBothCablesAreCutAndOneIsRestored) {
 }
 
 // Why: both sides may list all addresses of each other; in the end each pair of interfaces has one rail, and
-// neither side was lost meanwhile.
+// neither side was ever lost.
 TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   idle = true;
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
@@ -236,7 +236,7 @@ TEST_P(TcpFabricTest, ResendsBytesThatWereChanged) {
 }
 
 // Why: an operator who changes the key must not have to stop running jobs, nor worry about a cable that is
-// plugged in again meanwhile.
+// plugged in again during the change.
 TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   MakePair();
   BeginTransfer();

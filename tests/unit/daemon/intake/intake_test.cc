@@ -227,7 +227,7 @@ TEST_F(IntakeTest, ADrainedRingDoesNotWakeTheLoopAgain) {
   ExpectService(*client, diary.opened[0]);
 }
 
-// Why: a closed doorbell shows the process's exit, even to a loop that is never idle.
+// Why: a closed doorbell shows that the process has exited, even to a loop that is never idle.
 TEST_F(IntakeTest, DetectsAnExitWithoutEverSleeping) {
   ASSERT_TRUE(Open().ok());
   const auto leaves = Connect();

@@ -34,7 +34,7 @@ TEST_F(UserLimitsTest, LimitsOneUsersClients) {
   EXPECT_TRUE(limits.Admit(kBob, {"bob", true}, 1).ok());
 }
 
-// Why: an arena's pages exist until no operation uses them, even after the process's exit.
+// Why: an arena's pages exist until no operation uses them, even after the process has exited.
 TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 600).ok());
   ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 500),

@@ -1,8 +1,8 @@
-// A node whose local ranks meet by themselves: what the daemon does when one of them does not come,
-// calls something else, or ends.
+// A node whose local ranks meet directly: what the daemon does if one of them does not call, makes
+// a different call, or ends.
 //
-// The ranks are RankSides over the page that the node made, in this thread; what they send to the
-// daemon goes through Node::OnSubmission, as from their queues.
+// The ranks are RankSides over the page that the node made, in this thread; their submissions go
+// through Node::OnSubmission, as from their queues.
 #include "daemon/jobs/direct_groups.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ constexpr std::size_t kArenaBytes = 4096;
 constexpr std::uint64_t kOutputOffset = 2048;
 constexpr std::uint64_t kMs = 1'000'000;
 
-// Shared memory is memory of the test's.
+// Shared memory is the test's own memory.
 class MemoryPort final : public node::StillPort {
  public:
   std::byte* MakePage(std::uint64_t, std::size_t bytes, const std::vector<SessionId>&) override {
@@ -170,7 +170,7 @@ class DirectGroupsTest : public testing::Test {
     node.CarryOut();
     node.EndTurn();
   }
-  // Both; what goes by the page is ended there.
+  // Both; operations on the page are ended there.
   void CallAll(const queue::SubmissionEntry& entry) {
     const bool met = Call(0, entry).way == meeting::Way::kPage;
     Call(1, entry);
@@ -230,7 +230,8 @@ class OpenPageTest : public DirectGroupsTest {
   }
 };
 
-// Why: a rank that computes for long is waited for, and `status` and deadlines must see that.
+// Why: other ranks wait for a rank that computes for a long time, and `status` and deadlines must
+// reflect that.
 TEST_F(OpenPageTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks) {
   Put(0, 3);
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
@@ -298,7 +299,7 @@ TEST_F(OpenPageTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
   EXPECT_EQ(CodeOf(0), FailureCode::kRankLost);
 }
 
-// Why: opening and closing costs more than it gains where ranks come at very different times.
+// Why: opening and closing costs more than it gains if ranks call at very different times.
 TEST_F(OpenPageTest, APageThatIsClosedSoonAfterEachOpeningOpensLaterAndLater) {
   std::vector<int> calls_until_open;
   for (int round = 0; round < 4; ++round) {
@@ -332,7 +333,7 @@ TEST_F(OpenPageTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   EXPECT_LT(activity[0].status.operations_met(), tickets[0]) << "the first ones went to the daemon";
 }
 
-// Why: metrics were up to a second behind what ranks had done by themselves.
+// Why: metrics were up to a second behind the ranks' direct operations.
 TEST_F(OpenPageTest, MetricsCountWhatTheRanksHaveJustDone) {
   now_ns += 200 * kMs;
   node.Metrics();
@@ -340,7 +341,8 @@ TEST_F(OpenPageTest, MetricsCountWhatTheRanksHaveJustDone) {
       [&](const auto& one) { EXPECT_EQ(one.Activity(0)[0].status.operations_done(), tickets[0]); });
 }
 
-// Why: a program may call, compute for long, and only then wait; its deadline counts from its call.
+// Why: a program may call, compute for a long time, and only then wait; its deadline counts from
+// its call.
 TEST_F(OpenPageTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
   queue::SubmissionEntry entry = Sum(1);
   entry.timeout_ns = 3'000 * kMs;
@@ -356,7 +358,7 @@ TEST_F(OpenPageTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
   EXPECT_EQ(CodeOf(0), FailureCode::kDeadlineExceeded);
 }
 
-// Why: the last operations of a job must not stay untold for as long as nothing else happens.
+// Why: the last operations of a job must not stay unreported for as long as nothing else happens.
 TEST_F(OpenPageTest, LooksOnceMoreAtAPageThatWasClosed) {
   now_ns += 1'100 * kMs;
   Turn();
@@ -413,7 +415,7 @@ TEST_F(DirectGroupsTest, LeavesPagesForTheGroupsOfOtherUsers) {
   EXPECT_TRUE(form("bob", 0));
 }
 
-// Why: a group's number is no secret, and a page that is closed again and again is of no use.
+// Why: a group's number is not secret, and a page that is closed repeatedly is useless.
 TEST_F(OpenPageTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   constexpr SessionId kStranger = 77;
@@ -441,7 +443,7 @@ TEST_F(OpenPageTest, AnEntryWhoseNumberTheRankHasNotCalledIsNoneOfThePages) {
   entry.tag = 4'000'000'000;
   Submit(0, entry);
   EXPECT_EQ(Completed(0),
-            nullptr);  // It waits for the others, as any operation that one has called.
+            nullptr);  // It waits for the others, like any operation that a rank has called.
 }
 
 }  // namespace

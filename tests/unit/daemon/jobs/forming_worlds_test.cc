@@ -1,5 +1,5 @@
-// A world begins when it exists on every node and each has a route to all others, whenever that is;
-// else it fails everywhere, and no rank waits for ever.
+// A world begins when it exists on every node and each has a route to all others, whenever that
+// happens; otherwise it fails everywhere, and no rank waits forever.
 #include "daemon/jobs/forming_worlds.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ class Cluster {
     FormingWorlds machine;
     bool formed = false;
     Failure failure;
-    Failure late;  // What its rank got, which gave up.
+    Failure late;  // The result of its rank, which gave up.
     int begun = 0;
   };
 
@@ -181,7 +181,7 @@ class Cluster {
 
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<FormedMember> members;
-  std::map<int, std::uint64_t> timeouts_ns;  // Of nodes' ranks; else 300 s.
+  std::map<int, std::uint64_t> timeouts_ns;  // By nodes' ranks; otherwise 300 s.
   std::set<std::pair<int, int>> links;
   std::map<std::pair<int, int>, std::deque<v1::PeerMessage>> wires;
   std::uint64_t now_ns = 1'000;
@@ -272,7 +272,7 @@ TEST(FormingWorlds, FailedOneIsForgottenAndLateWordsAreIgnored) {
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
-// Why: one of eight daemons hangs; people must learn which, and when they said.
+// Why: one of eight daemons hangs; the errors must name it, and its ranks' deadlines.
 TEST(FormingWorlds, NodeThatNeverJoinsFailsItAtTheFirstDeadlineOfARankAndIsNamed) {
   Cluster c(3);
   c.LinkAllBut({});
@@ -280,7 +280,7 @@ TEST(FormingWorlds, NodeThatNeverJoinsFailsItAtTheFirstDeadlineOfARankAndIsNamed
   c.Form();
   c.wires[{0, 2}].clear();
   c.Run();
-  c.at(2).formed = true;  // It gets the group in another way, for what follows.
+  c.at(2).formed = true;  // It gets the group differently, for later steps.
   EXPECT_EQ(c.at(0).worlds()->NextDeadline(), c.now_ns + 3 * kSecondNs);
   c.Wait(3 * kSecondNs - 1);
   EXPECT_TRUE(c.at(0).late.ok());
@@ -307,7 +307,7 @@ TEST(FormingWorlds, RankIsLateWhereTheNodeOfRankZeroSaysNothing) {
   EXPECT_THAT(c.at(1).late.message, HasSubstr("after 3 s node node-0 (rank 0) has not"));
 }
 
-// Why: the rank that gives up first may be on a node that does not know whom it waits for.
+// Why: the rank that gives up first may be on a node that does not know the missing ranks.
 TEST(FormingWorlds, NodeOfRankZeroKnowsWhoWasMissingWhenAnotherRankGivesUp) {
   Cluster c(3);
   c.LinkAllBut({});
@@ -318,7 +318,7 @@ TEST(FormingWorlds, NodeOfRankZeroKnowsWhoWasMissingWhenAnotherRankGivesUp) {
   EXPECT_EQ(c.at(1).worlds()->Remove(kGroup), "");
 }
 
-// Why: the wait for a way may be longer than a rank wants to wait.
+// Why: the wait for a route may be longer than a rank wants to wait.
 TEST(FormingWorlds, RankIsLateWhileItsNodeLooksForAWay) {
   Cluster c(2);
   c.timeouts_ns = {{0, 3 * kSecondNs}};
@@ -345,8 +345,8 @@ TEST(FormingWorlds, NobodyJoinsForAnotherOrSaysReadyOutOfTurn) {
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
-// In whatever order routes and messages come, all begin once, or all fail; a cable that stays away
-// makes it fail.
+// In whatever order routes and messages arrive, all begin once, or all fail; if a cable stays
+// unplugged, all fail.
 TEST(FormingWorlds, AllBeginOrAllFailWhateverTheOrder) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);

@@ -65,7 +65,7 @@ TEST_F(JobHistoryTest, NamesNoRankWhereTheFailureNamesNoneOrOneThatIsNotThere) {
   }
 }
 
-// A job that shrank and then ended well has not failed.
+// A job that shrank and then succeeded has not failed.
 TEST_F(JobHistoryTest, FollowsAJobThatShrinks) {
   history.OnFormed(5, {"", "digits"}, 3);
   const collective::GroupLayout layout = TwoRanks();

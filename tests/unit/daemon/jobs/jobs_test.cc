@@ -24,7 +24,7 @@ class JobsTest : public testing::Test {
  protected:
   JobsTest() { node.OnSessionOpened(kSession, {100, "anna", false}); }
 
-  // Another rank that it waits for never comes.
+  // Another rank, for which it waits, never joins.
   void Attach(std::uint64_t call, Heard<v1::AttachReply>& heard) {
     Attach(kSession, call, 2, heard);
     ASSERT_FALSE(heard.failure || heard.dropped);
@@ -50,8 +50,8 @@ class JobsTest : public testing::Test {
   Node node{OptionsOfANode(), scratch, recorder, counts, [] { return std::uint64_t{1}; }, port, 1};
 };
 
-// Why: an answer that is dropped says that the daemon is stopping, which it is not. A process whose queue
-// holds garbage loses its session, and may have a call under way.
+// Why: a dropped answer reports that the daemon is stopping, which is not true. A process whose
+// queue holds garbage loses its session, and may have a call in progress.
 TEST_F(JobsTest, TellsACallOfASessionThatHasEnded) {
   Heard<v1::AttachReply> heard;
   Attach(1, heard);
@@ -77,7 +77,7 @@ TEST_F(JobsTest, CancelsTheCallThatIsNamedAndNoOther) {
   EXPECT_TRUE(second.failure);
 }
 
-// Why: a process that has left its job, and lives on, must not keep its rank from another.
+// Why: a process that has left its job but is still running must not keep its rank from another.
 TEST_F(JobsTest, ARankIsFreeOnceItsProcessIsInNoneOfTheJobsGroups) {
   constexpr SessionId kOther = 2;
   node.OnSessionOpened(kOther, {101, "anna", false});

@@ -14,13 +14,13 @@ v1::RailStatus RailOf(const char* interface, std::uint64_t best_round_trip_ns, b
   v1::RailStatus rail;
   rail.set_local_interface(interface);
   rail.set_state(up ? v1::RailState::up : v1::RailState::down);
-  rail.set_round_trip_ns(40 * best_round_trip_ns);  // The last one met a busy machine.
+  rail.set_round_trip_ns(40 * best_round_trip_ns);  // The last one was delayed by a busy machine.
   rail.set_round_trip_ns_min(best_round_trip_ns);
   rail.set_round_trips(8);
   return rail;
 }
 
-// A link for each, of one rail.
+// A link for each, with one rail.
 v1::LinkCosts CostsOf(const std::vector<v1::RailStatus>& rails) {
   v1::NodeStatus node;
   for (const v1::RailStatus& rail : rails) *node.add_links()->add_rails() = rail;
@@ -41,7 +41,7 @@ TEST(LinkCostsTest, TheSlowestLinkThatIsUpCounts) {
   EXPECT_EQ(costs.links_per_node(), 2u);  // Interfaces, not rails.
 }
 
-// Why: a frame takes the rail on which it arrives first; a circuit is no cable.
+// Why: a frame takes the rail on which it arrives first; a circuit is not a cable.
 TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
   v1::NodeStatus node;
   v1::LinkStatus& link = *node.add_links();

@@ -1,4 +1,5 @@
-// One node with two ranks of a job (sessions 1 and 2, ranks 0 and 1), a third on another node.
+// One node with two ranks of a job (sessions 1 and 2, ranks 0 and 1), and a third rank on another
+// node.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Processes join and leave groups in every order, and nothing is left of it.
+// Processes join and leave groups in every order, and nothing of them remains.
 #include "daemon/jobs/membership.h"
 
 #include <gmock/gmock.h>
@@ -72,8 +72,8 @@ TEST_F(MembershipTest, LimitsGroupsOfAProcess) {
   EXPECT_TRUE(Split(1, ++group, {0}).ok());
 }
 
-// Why: this is asked for every node at every tick, and a user may have thousands of groups. So it is counted,
-// and the count must not drift.
+// Why: this is queried for every node at every tick, and a user may have thousands of groups. So it
+// is counted, and the count must not drift.
 TEST_F(MembershipTest, KnowsOnWhichNodesGroupsHaveRanks) {
   EXPECT_TRUE(core.HasRanksOn(self) && core.HasRanksOn(remote));
   EXPECT_FALSE(core.HasRanksOn(NumberedNode(3)));

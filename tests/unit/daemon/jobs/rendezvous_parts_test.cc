@@ -1,4 +1,5 @@
-// Ranks of one launch that wait under several names are joined, or both sides learn which variable differs.
+// Ranks of one launch that wait under several names are united, or both sides learn which variable
+// differs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Why: where a variable differs between the ranks of one launch, each waits in a job of its own. How: the two
-// nodes have one rank each, then all ranks of a second launch.
+// Why: if a variable differs between the ranks of one launch, each waits in its own job. How: the
+// two nodes have one rank each, then all ranks of a second launch.
 TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   Cluster cluster(2);
   const auto attach = [&](std::size_t node, std::uint64_t session, std::uint32_t rank,
@@ -40,7 +41,7 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   EXPECT_THAT(cluster.nodes[0]->refused[1].message,
               HasSubstr("rank 1 of 2 had not joined: job mlx-1 (rank 0)"));
 
-  // Nothing of another user, launcher or size, nothing that was named by its user, and no rank twice.
+  // No rank of another user, launcher or size, none with an explicit name, and no rank twice.
   attach(0, 2, 0, "mlx-1", "PORT=11");
   EXPECT_NE(other_half(0, 2), "");
   attach(0, 3, 0, "mlx-3", "PORT=33");
@@ -55,7 +56,7 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   EXPECT_EQ(other_half(0, 2), "");
 }
 
-// Of ann's job, as its own node's session `rank` + 1.
+// For ann's job, as its own node's session `rank` + 1.
 void AttachNamed(Cluster& cluster, std::size_t node, std::uint32_t rank, std::uint32_t size,
                  const std::string& job, const std::string& named_by) {
   cluster.nodes[node]->rendezvous()->Attach(
@@ -84,7 +85,8 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
   }
 }
 
-// Why: two launches with the usual port on other machines, of which one calls its machine localhost.
+// Why: two launches with the usual port on other machines, one of which calls its machine
+// localhost.
 TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
   Cluster cluster(2);
   AttachNamed(cluster, 1, 1, 2, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");

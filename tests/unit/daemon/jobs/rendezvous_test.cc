@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of one rank on each of the first two nodes.
+// With one rank on each of the first two nodes.
 v1::WorldFormed WorldOfTwo(const std::string& job, std::uint64_t attempt_of_second = 0) {
   v1::WorldFormed formed;
   formed.set_job(job);
@@ -28,8 +28,8 @@ v1::WorldFormed WorldOfTwo(const std::string& job, std::uint64_t attempt_of_seco
 }
 
 // Why: two users may choose the same name for a job, of the same size, on the same nodes. How: each
-// has a rank on each of two nodes, so there are four claims of two ranks; each user's own two can
-// meet, without a refusal, only if these are two jobs.
+// has a rank on each of two nodes, so there are four claims of two ranks; each user's two ranks can
+// meet without a refusal only if these are two jobs.
 TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2, "train", "ann");
@@ -50,7 +50,7 @@ TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
   EXPECT_TRUE(cluster.nodes[1]->refused.empty());
 }
 
-// Why: a user who waits for ranks that another user has started should learn what to look for, and
+// Why: a user who waits for ranks that another user has started should learn what to check, and
 // nothing about that other user.
 TEST(RendezvousTest, WhoWaitsInVainHearsAsWhomItWaited) {
   Cluster cluster(2);
@@ -106,7 +106,7 @@ TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-// Why: nodes that plan with different figures choose different plans.
+// Why: nodes that plan with different costs choose different plans.
 TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
   Cluster cluster(3);
   cluster.nodes[0]->own_costs.set_latency_ns(~std::uint64_t{0});
@@ -160,10 +160,10 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
 }
 
 // Why: an announcement and the world come from two nodes, over two routes. A claim that is noted
-// after its world has formed would wait for ever: status would show it, and the job's next ranks
-// would be refused because of it.
-// How: three nodes, ranks on the first two; the third learns of the world before it learns of rank
-// 1, whose process then ends. Rank 1 of the next run is started on the third node.
+// after its world has formed would wait forever: status would show it, and the job's next ranks
+// would be refused because of it. How: three nodes, ranks on the first two; the third learns of the
+// world before it learns of rank 1, whose process then ends. Rank 1 of the next run is started on
+// the third node.
 TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -188,9 +188,9 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
 }
 
-// Why: a rank whose process has died is started again elsewhere. A third node may get the new claim
-// before the withdrawal of the old one, because these come over two links; if it kept only the
-// first the job would never form.
+// Why: a rank whose process has died is restarted elsewhere. A third node may get the new claim
+// before the withdrawal of the old one, because these arrive over two links; if it kept only the
+// first, the job would never form.
 TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
   for (const bool dies : {false, true}) {
     Cluster cluster(3);
@@ -221,8 +221,8 @@ TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
 }
 
 // Why: a node that starts while a job forms may learn of a rank from its node, but not of the world
-// from that of rank 0, to which it is not linked yet. It would show the job as forming, and refuse
-// the rank to the next run, for ever.
+// from rank 0's node, to which it is not linked yet. It would show the job as forming, and refuse
+// the rank to the next run, forever.
 TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -236,9 +236,9 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
 }
 
 // Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
-// never becomes ready, so its ranks get a failure and leave; but the third node, which never heard of
-// the world, would show them as waiting for ever, and hold them against others that claim these ranks. A
-// world that was ready has reached every node: then nothing more is sent.
+// never becomes ready, so its ranks get a failure and leave; but the third node, which never
+// learned of the world, would show them as waiting forever, and hold them against others that claim
+// these ranks. A world that was ready has reached every node: then nothing more is sent.
 TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
   for (const bool is_ready : {false, true}) {
     Cluster cluster(3);
@@ -261,7 +261,7 @@ TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
   }
 }
 
-// Why: a faulty node must not take the room of all others.
+// Why: a faulty node must not use up everyone's room.
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
   Cluster::Node& first = *cluster.nodes[0];
@@ -306,7 +306,7 @@ TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
   EXPECT_TRUE(cluster.nodes[1]->formed.empty());
 }
 
-// Why: a process would otherwise get a world of another size than its own; it goes on waiting,
+// Why: a process would otherwise get a world of a different size from its own; it keeps waiting,
 // until its own deadline.
 TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   Cluster cluster(2);
@@ -319,7 +319,7 @@ TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   EXPECT_EQ(cluster.nodes[1]->refused[1].code, FailureCode::kDeadlineExceeded);
 }
 
-// Why: "ranks  had not joined" would make people look for processes that are all there.
+// Why: "ranks had not joined" would make people look for processes that are all running.
 TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJob) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
@@ -331,8 +331,8 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
                              testing::Not(HasSubstr("had not joined"))));
 }
 
-// Why: where all give up within milliseconds of each other, the last one named all others as ranks that
-// had not joined, and so hid the one that was missing.
+// Why: if all give up within milliseconds of each other, the last one named all others as ranks
+// that had not joined, and so hid the missing one.
 TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 4);
@@ -366,7 +366,8 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not joined:"));
 }
 
-// Why: a neighbour may announce and withdraw any number of ranks; what is kept of those that left is bounded.
+// Why: a neighbour may announce and withdraw any number of ranks; records of those that left are
+// bounded.
 TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
   Cluster cluster(2);
   Cluster::Node& here = *cluster.nodes[0];
@@ -402,10 +403,9 @@ TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
   EXPECT_EQ(cluster.nodes[0]->refused.count(1), 1u);
 }
 
-// Why: what was decided about a daemon's ranks must not be applied to what its next process
-// announces, which has a place in no world.
-// How: a node learns of a world with ranks that were never announced to it; their node starts
-// again.
+// Why: decisions about a daemon's ranks must not be applied to announcements of its next process,
+// which has a place in no world. How: a node learns of a world with ranks that were never announced
+// to it; their node starts again.
 TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
@@ -413,7 +413,7 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   former.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 1, 1000, ""), 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
-  cluster.Run();  // The world of one rank, which all learn.
+  cluster.Run();  // The world of one rank, which all nodes learn.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
   next.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 2, 2000, ""), 1'000'000'000, 0);
   cluster.Run();
@@ -422,7 +422,8 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
 
 // Why: the third node loses its power and comes back. The first one has noticed and forms a job with it; the
 // second one still waits for the daemon that has ended, and fails all groups with that node once it learns
-// of the restart. The new job would be among them: ended by the loss of a daemon that it never had.
+// of the restart. The new job would be among them: ended by the loss of a daemon that it never
+// used.
 class RestartTest : public testing::Test {
  protected:
   RestartTest() {
@@ -444,7 +445,7 @@ TEST_F(RestartTest, AWorldWaitsUntilTheLossOfTheFormerDaemonIsNoticed) {
   EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
   EXPECT_TRUE(unaware.formed.empty());
-  unaware.rendezvous()->TakeHeld();  // Another node has come or gone.
+  unaware.rendezvous()->TakeHeld();  // Another node has appeared or disappeared.
   EXPECT_TRUE(unaware.formed.empty());
   unaware.rendezvous()->OnNodeLost(Id(3));
   unaware.rendezvous()->TakeHeld();
@@ -459,12 +460,13 @@ TEST_F(RestartTest, AWorldThatHasFailedElsewhereIsMadeToFailHere) {
   EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
 }
 
-// Why: a node meets the new daemon and tells it which ranks wait here; then a world arrives that has the
-// former daemon. The new one has no part in it, so it would show ranks that wait for ever.
+// Why: a node links to the new daemon and announces the ranks that wait here; then a world arrives
+// that has the former daemon. The new one has no part in it, so it would show ranks that wait
+// forever.
 TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSelf) {
   Cluster cluster(3);
   for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.Attach(static_cast<int>(rank), 1, rank, 3);
-  // All but the world, which is under way when the third node ends.
+  // Everything except the world, which is in transit when the third node ends.
   while (!cluster.wire.back().body.has_world_formed()) cluster.Step();
   const std::deque<Cluster::Message> worlds = std::exchange(cluster.wire, {});
   cluster.nodes[2] = std::make_unique<Cluster::Node>(cluster, 3, std::uint64_t{77} << 40);
@@ -480,8 +482,8 @@ TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSe
   EXPECT_TRUE(next.rendezvous()->AllWaiting().empty());
 }
 
-// Why: nobody tells a node outside a world that it has failed. Held there, the world's ranks would be shown
-// as waiting for ever.
+// Why: a node outside a world is not informed that it has failed. If they were held there, the
+// world's ranks would be shown as waiting forever.
 TEST(RendezvousTest, ANodeOutsideAWorldTakesItAtOnceWhicheverDaemonItNames) {
   Cluster cluster(3);
   Cluster::Node& outside = *cluster.nodes[2];
@@ -504,8 +506,8 @@ TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
   EXPECT_EQ(unaware.rendezvous()->AllWaiting().size(), 1u) << "its own rank waits for another";
 }
 
-// Why: the same two routes. A rank that withdraws and comes again has a new attempt, which the
-// world of the earlier one does not concern.
+// Why: the same two routes. A rank that withdraws and attaches again has a new attempt, which the
+// earlier one's world does not concern.
 TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -514,7 +516,7 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   EXPECT_EQ(cluster.nodes[2]->rendezvous()->AllWaiting().size(), 1u);
 }
 
-// Why: a node with the key may come and go under any number of names.
+// Why: a node with the key may appear and disappear under any number of names.
 TEST(RendezvousTest, ForgetsTheNameOfANodeThatIsLost) {
   Cluster cluster(2);
   EXPECT_EQ(cluster.nodes[0]->rendezvous()->NodeName(Id(2)), "node-2");
@@ -529,7 +531,7 @@ TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
-// Why: status shows names; one that is cut inside a character would make the whole reply
+// Why: status shows names; a name that is cut inside a character would make the whole reply
 // unreadable. Three bytes for each character, so that the bound falls inside one.
 TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   Cluster cluster(1);

@@ -1,5 +1,5 @@
-// The ranks that are left of a failed group get a group of their own, whichever asks first and
-// whichever dies meanwhile.
+// The remaining ranks of a failed group get a group of their own, whichever asks first and
+// whichever dies during that.
 #include "daemon/jobs/shrink.h"
 
 #include <gmock/gmock.h>
@@ -215,7 +215,7 @@ class Cluster {
       DeliverOne(from, to);
     }
   }
-  // The world ranks of the group that the rank got; empty: none.
+  // The world ranks of the group that the rank got; empty if none.
   Ranks GroupOf(std::uint32_t rank) {
     Node& node = Of(rank);
     const auto found = node.ready.find(rank + 1);
@@ -277,7 +277,7 @@ TEST(ShrinkTest, DeadlineNamesWhoHasNotAskedAndLeavesTheOthersAsking) {
   EXPECT_EQ(failure.rank, 1);
   EXPECT_THAT(failure.message, HasSubstr("rank 1 (node) has neither called shrink"));
   EXPECT_THAT(failure.message, testing::Not(HasSubstr("rank 2")));
-  // It asks again, and the last one comes: all three are there.
+  // It asks again, and the last one asks, too: all three are present.
   cluster.Ask(0);
   cluster.Ask(1);
   cluster.Run();
@@ -313,9 +313,9 @@ TEST(ShrinkTest, TwoShrinksOneAfterTheOther) {
   }
 }
 
-// Why: a rank that knows that the new group is ready goes on with it, so the others must not form
-// another one without it.
-// How: the node that forms it dies when only one of two nodes has got "ready".
+// Why: a rank that knows that the new group is ready continues with it, so the others must not form
+// another one without it. How: the node that forms it dies when only one of two nodes has got
+// "ready".
 TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   Cluster cluster(4, 1);
   cluster.Kill(3);
@@ -333,7 +333,7 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
     }
     ASSERT_TRUE(any);
   }
-  // It has closed the failed group meanwhile, too.
+  // It has also closed the failed group in the meantime.
   cluster.Leave(*cluster.nodes[1], Cluster::kWorld, 1);
   cluster.nodes[1]->shrink()->OnChanged(Cluster::kWorld);
   cluster.KillNode(0);
@@ -342,7 +342,7 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   cluster.Run();
   EXPECT_THAT(cluster.GroupOf(2), ElementsAre(0, 1, 2));
   EXPECT_EQ(cluster.LastOf(2), cluster.LastOf(1));
-  // And they shrink that one in its turn.
+  // Then they shrink that one.
   const std::uint64_t failed = cluster.LastOf(1);
   cluster.Ask(1, failed);
   cluster.Ask(2, failed);
@@ -351,10 +351,10 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   EXPECT_THAT(cluster.GroupOf(2), ElementsAre(1, 2));
 }
 
-// Why: any message can be the last that a daemon sends.
-// How: every schedule of a seed is cut after every number of messages: a node (with its unread
-// messages, or without them) or a rank dies there. The remaining ranks ask until they have a group
-// without a lost rank. All must then be in the same one, with none missing.
+// Why: any message can be the last one that a daemon sends. How: every schedule of a seed is cut
+// after every number of messages: a node (with its unread messages, or without them) or a rank dies
+// there. The remaining ranks ask until they have a group without a lost rank. All must then be in
+// the same one, with none missing.
 class ShrinkDeathTest : public testing::TestWithParam<int> {};
 
 TEST_P(ShrinkDeathTest, ThoseWhoAreLeftAlwaysEndInOneGroup) {
@@ -439,7 +439,7 @@ TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   state.add_asked(2);
   state.add_asked(77);
   EXPECT_FALSE(node.shrink()->OnState(Id(2), state));
-  EXPECT_FALSE(node.shrink()->OnState(Id(9), state));  // No node of the group.
+  EXPECT_FALSE(node.shrink()->OnState(Id(9), state));  // Not a node of the group.
   state.clear_asked();
   state.add_gone(1);
   EXPECT_TRUE(node.shrink()->OnState(Id(2), state));
@@ -450,14 +450,14 @@ TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Not a node.
   formed.add_ranks(0);
   formed.add_ranks(2);
-  EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Not its to form.
+  EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // It must not form it.
   formed.clear_ranks();
   formed.add_ranks(2);
   formed.add_ranks(2);
   EXPECT_FALSE(node.shrink()->OnFormed(Id(3), formed));  // Twice.
   formed.clear_ranks();
   formed.add_ranks(2);
-  EXPECT_TRUE(node.shrink()->OnFormed(Id(3), formed));  // No rank of it is here: only refused.
+  EXPECT_TRUE(node.shrink()->OnFormed(Id(3), formed));  // Has no rank here: only refused.
   EXPECT_FALSE(cluster.nodes[0]->groups.contains(5));
 }
 

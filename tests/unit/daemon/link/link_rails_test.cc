@@ -193,7 +193,7 @@ TEST_F(LinkRailsTest, KeepsFewDroppedRailsOpen) {
 }
 
 // Why: if this side has finished a join and the other could not, a living daemon closes the connection. A
-// connection with traffic is closed by the daemon's end.
+// connection with traffic is closed because the daemon ended.
 TEST_F(LinkRailsTest, TreatsTheEndOfARailWithoutTrafficAsAFailedJoin) {
   TwoSides two;
   two.Cut(two.Join("first"));
@@ -387,7 +387,7 @@ TEST_F(LinkRailsTest, DropsAnOnlyReliableRailThatHasNotDeliveredAFrame) {
       EXPECT_GT(sent.size(), 32u) << "a circuit may be silent for 16 seconds";
       EXPECT_LT(sent.size(), 42u) << "more than twenty seconds";
       const v1::LinkStatus status = StatusOf(two.a.link);
-      EXPECT_THAT(status.detail(), HasSubstr("frame 1 is missing, though later ones have come"));
+      EXPECT_THAT(status.detail(), HasSubstr("frame 1 is missing, but later ones arrived"));
       EXPECT_EQ(status.reason(), v1::LinkReason::bytes_changed);
       EXPECT_EQ(status.changed_frames(), 1u);
       two.CutEnd(first, 1);

@@ -132,7 +132,7 @@ class CableRail final : public ground::SimulatedRail {
     }
   }
   // Everything that has arrived by now; commands are taken as late as possible. `half`: up to the first data
-  // frame, of which the header is read and half of the payload.
+  // frame, whose header is read, and half of its payload.
   void Read(bool half = false) {
     Lane& from = cable_->lanes[1 - side_];
     while (!is_down() && !from.silent && !from.frames.empty() && from.frames.front().written &&

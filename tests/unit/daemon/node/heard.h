@@ -1,6 +1,6 @@
-// An answer that a test keeps, and where it was asked for.
+// An answer that a test keeps, and where it was requested.
 //
-// Owner: a test. Thread: its own. Memory: what was said.
+// Owner: a test. Thread: its own. Memory: the answer.
 #pragma once
 
 #include <optional>

@@ -98,7 +98,7 @@ TEST_F(PeerProbesTest, ComparesClocksAndListsWhoDidNotAnswer) {
   probes.OnTime(probes.NextDeadline());
   ASSERT_TRUE(checkup.reply.has_value());
   ASSERT_EQ(checkup.reply->nodes_size(), 3);
-  // The name that it has proved, not the one that it reports.
+  // The name that it proved, not the one that it reports.
   EXPECT_EQ(checkup.reply->nodes(1).name(), "b");
   EXPECT_TRUE(checkup.reply->nodes(1).answered());
   EXPECT_EQ(checkup.reply->nodes(1).clock_offset_ns(), static_cast<std::int64_t>(5000 * kMs));

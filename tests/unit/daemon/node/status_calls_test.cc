@@ -9,7 +9,8 @@ namespace {
 
 using Parts = std::shared_ptr<const StatusParts>;
 
-// A status waits for the other nodes' parts, but never long, and those who ask together share one.
+// A status waits for the other nodes' parts, but never for a long time, and simultaneous callers
+// share one.
 class StatusCallsTest : public testing::Test {
  protected:
   void Ask(Heard<Parts>& heard, std::uint64_t now_ns = kNow, StatusCaller caller = {"ann"}) {
@@ -50,7 +51,7 @@ TEST_F(StatusCallsTest, AnswersAtOnceWhereThereIsNobodyElse) {
   EXPECT_EQ(calls.NextDeadline(), StatusCalls::kNever);
 }
 
-// Why: thousands of calls in a second had each their part written and each node asked.
+// Why: for thousands of calls a second, a part was written and each node was asked.
 TEST_F(StatusCallsTest, WritesOnePartForAllThatAskWithinARound) {
   others = {IdOf(1)};
   Ask(heard);
@@ -99,7 +100,7 @@ TEST_F(StatusCallsTest, WritesASliceATurn) {
   EXPECT_TRUE(heard.reply);
 }
 
-// Why: what a user may not see was written all the same, and left out at the end.
+// Why: jobs that a user may not see were written anyway, and removed at the end.
 TEST_F(StatusCallsTest, DescribesTheJobsThatItsCallersMaySee) {
   others = {IdOf(1)};
   Ask(heard);
@@ -119,7 +120,7 @@ TEST_F(StatusCallsTest, DescribesTheJobsThatItsCallersMaySee) {
   calls.OnTime(kNow + 2 * StatusCalls::kRoundNs);
   EXPECT_FALSE(viewers.all);
   EXPECT_TRUE(viewers.users.contains("cat"));
-  calls.Clear();  // Their answers refer to what ends here.
+  calls.Clear();  // Their answers refer to objects that end here.
 }
 
 TEST_F(StatusCallsTest, HandsOutTheAnswersInTheOrderInWhichTheyCame) {
@@ -160,10 +161,10 @@ TEST_F(StatusCallsTest, GoesOnWithoutWhoDoesNotAnswerInTime) {
   calls.OnTime(kNow + StatusCalls::kWaitNs);
   ASSERT_TRUE(heard.reply);
   EXPECT_EQ((*heard.reply)->answers.size(), 1u);
-  calls.OnAnswer(IdOf(2), AnswerTo(1));  // It is too late, and is dropped.
+  calls.OnAnswer(IdOf(2), AnswerTo(1));  // It arrives too late, and is dropped.
 }
 
-// Why: root's own status was refused while other users asked without end.
+// Why: root's own status was refused while other users asked endlessly.
 TEST_F(StatusCallsTest, RefusesMoreThanItKeepsOfAUserAndInAllButRoot) {
   others = {IdOf(1)};
   std::vector<Heard<Parts>> asked(StatusCalls::kCallsMax);

@@ -7,7 +7,7 @@
 namespace mlxcomm::node::status_parts_test {
 namespace {
 
-// What two nodes report about one job, of which each knows only its own ranks.
+// What two nodes report about one job; each knows only its own ranks.
 class MergeStatusTest : public testing::Test {
  protected:
   MergeStatusTest() {

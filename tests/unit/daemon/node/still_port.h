@@ -1,4 +1,4 @@
-// A port through which a node's parts do nothing: a base for those in which a test watches something.
+// A port through which a node's parts do nothing: a base for tests that override one function.
 //
 // Owner: a test. Thread: its own. Memory: none.
 #pragma once

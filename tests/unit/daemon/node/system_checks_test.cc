@@ -67,7 +67,7 @@ TEST_F(SystemChecksTest, AnswersWithoutALookThatDoesNotEnd) {
   EXPECT_EQ(systems.back(), "late");
 }
 
-// Why: when an examination hangs, an hour-old result must not pass for a current one.
+// Why: when an examination hangs, an hour-old result must not count as a current one.
 TEST_F(SystemChecksTest, ForgetsWhatIsTooOld) {
   EXPECT_TRUE(Ask(kNow));
   checkups.OnSystemChecked(Seen("first"), kNow);

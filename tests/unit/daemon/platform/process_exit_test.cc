@@ -1,4 +1,4 @@
-// A descriptor that reports a process's exit.
+// A descriptor that reports that a process has exited.
 #include "daemon/platform/process_exit.h"
 
 #include <gtest/gtest.h>

@@ -77,8 +77,8 @@ TEST_F(LogTest, ReportsOmittedLinesOfAFlood) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("user bob: refused"));
 }
 
-// Why: log rotation moves the file aside and asks for a new one. Other threads log meanwhile, and no line may
-// be lost or torn.
+// Why: log rotation moves the file aside and asks for a new one. Other threads log at the same
+// time, and no line may be lost or torn.
 TEST_F(LogTest, ContinuesInANewFileAfterRotation) {
   constexpr int kLines = 2000;
   auto log = Log::Open(config_, "debug");

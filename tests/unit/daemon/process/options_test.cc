@@ -74,7 +74,7 @@ TEST(OptionsTest, TakeSchedulingFromTheArgumentsOrTheEnvironment) {
   EXPECT_EQ(Parse({"--scheduling", "all_cores"}, named), static_cast<int>(ExitCode::kUsage));
 }
 
-// Why: launchd restarts programs that end with another code than 0, and a wrong configuration stays
+// Why: launchd restarts programs that end with a code other than 0, and a wrong configuration stays
 // wrong.
 TEST(OptionsTest, UnderLaunchdExitWithZeroIfARestartWouldNotHelp) {
   const absl::Status error = absl::UnknownError("printed");

@@ -338,7 +338,7 @@ TEST_F(FrameReaderTest, EndsAtAHeartbeatWithinAPayloadIfThePeersMarkIsKnown) {
       stream.Append(beat, std::byte{});
       while (reader.Read(/*write_error=*/0)) {
       }
-      EXPECT_EQ(reader.end_reason(), mark == 0 ? "" : "the rest of a frame has not come");
+      EXPECT_EQ(reader.end_reason(), mark == 0 ? "" : "the rest of a frame did not arrive");
       EXPECT_EQ(reader.should_report_end(), mark != 0);
       (void)reader.posted().Abandon();
     }
@@ -346,7 +346,7 @@ TEST_F(FrameReaderTest, EndsAtAHeartbeatWithinAPayloadIfThePeersMarkIsKnown) {
 }
 
 // Why: a frame that is requested again, and what follows it, arrive as any other. Bytes of an operation that
-// was withdrawn meanwhile do not matter.
+// was withdrawn in the meantime do not matter.
 TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kData, 1, kLarge), std::byte{7});
@@ -363,7 +363,7 @@ TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
 
 // Why: a process that writes into the memory that it receives in would make every sum wrong, and everything
 // after that frame on the link would wait.
-// How: it does so during repeated data, which is read to another place meanwhile.
+// How: it does so during repeated data, which is read to another place.
 TEST_F(FrameReaderTest, PlacesRepeatedDataOnceItsSumIsRight) {
   ReadHalfOfWhatComesOnceMore();
   ASSERT_TRUE(events_.empty());

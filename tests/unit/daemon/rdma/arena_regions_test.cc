@@ -75,7 +75,7 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
 }
 
 // Why: the device reads registered memory in place, so its client must not return those pages to the system
-// meanwhile; a client without regions should.
+// in the meantime; a client without regions should.
 TEST(ArenaRegionsTest, PinsTheClientsPagesWhileARegionExists) {
   PaperArena arena;
   int kept = 0;

@@ -44,7 +44,7 @@ class FakeVerbsControl {
     broken_ += "break " + std::to_string(number) + "\n";
     Write();
   }
-  // The file that stands for the system's device file.
+  // The file that represents the system's device file.
   static std::string EntryOf(const std::string& device) { return Folder() + "/entry_" + device; }
   std::string TakeFaults() {
     std::stringstream text;

@@ -98,7 +98,7 @@ TEST(MessageStreamTest, ReportsCreditWithoutFramesOfItsOwn) {
   EXPECT_LT(pair.sent[1], 1000 / 3);
 }
 
-// Why: both may use up their credit at once; neither may wait for the other for ever.
+// Why: both may use up their credit at once; neither may wait for the other forever.
 TEST(MessageStreamTest, BothSidesFillEachOtherAndContinue) {
   Pair pair;
   std::uint64_t next[2] = {1, 1};
@@ -166,8 +166,8 @@ TEST(MessageStreamTest, ReportsAGapBeforeMoreFramesArrive) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: nothing reveals the loss of the last messages. If their credit were lost for ever, the rail would
-// stall.
+// Why: nothing reveals the loss of the last messages. If their credit were lost forever, the rail
+// would stall.
 TEST(MessageStreamTest, ContinuesAfterAllMessagesInFlightAreLost) {
   Pair pair;
   bool out = true;
@@ -247,8 +247,8 @@ wire::MessageHeader FirstHeader() {
   return header;
 }
 
-// Why: a number or credit that a device has corrupted would stall the rail for ever if it were within its
-// bounds.
+// Why: a number or credit that a device has corrupted would stall the rail forever if it were
+// within its bounds.
 TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
   for (std::size_t bit = 0; bit < 8 * sizeof(wire::MessageHeader); ++bit) {
     End end(4, 4096, 1000 * kMs);

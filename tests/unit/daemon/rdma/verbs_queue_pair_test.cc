@@ -151,7 +151,7 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
 }
 
 // Why: Macs' devices are known to carry data only between IPv4 GIDs, which appear some time after the cable
-// is plugged in. The first GID belongs to another address than the link's.
+// is plugged in. The first GID belongs to an address other than the link's.
 TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsOneExists) {
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};

@@ -118,8 +118,8 @@ TEST_P(CombineTest, EqualsPlainLoopIfOutputsAreAlignedAtDifferentElements) {
   });
 }
 
-// Why: ranks that compute the same element at different positions must agree, also in a NaN's payload.
-// How: one column of elements, repeated; every position must give the same bits.
+// Why: ranks that compute the same element at different positions must agree, even in a NaN's
+// payload. How: one column of elements, repeated; every position must give the same bits.
 TEST_P(CombineTest, GivesTheSameBitsAtEveryPosition) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {

@@ -54,7 +54,7 @@ intake::SessionIdentity Identity(intake::SessionId session, queue::ProcessRole r
 
 // Two sessions are known: a training process, and 8, a tool.
 std::optional<intake::SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) {
-  // Names up to 1.5x; later releases only give the kind of socket.
+  // Names up to 1.5x; later releases only return the kind of socket.
   if (!grpc_peer.starts_with("fd:") && !grpc_peer.starts_with("unix:")) return std::nullopt;
   if (token == kClientToken) return Identity(kClient, queue::ProcessRole::kClient);
   if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
@@ -120,7 +120,7 @@ class NodeOnALoop {
   std::thread thread_;
 
  public:
-  std::atomic<int> polls = 0;  // Of the processes' queues.
+  std::atomic<int> polls = 0;  // Submissions from the processes' queues.
   PostedCalls calls{io_, node_, [this] {
                       ++polls;
                       return std::size_t{0};
@@ -135,7 +135,7 @@ v1::AttachRequest Joining(std::uint32_t rank, std::uint32_t size) {
   return request;
 }
 
-// Of calls that a test makes itself, and looks at no answer.
+// For calls that a test makes itself, ignoring the answer.
 template <typename Reply>
 class Unheard final : public node::Answer<Reply> {
  public:
@@ -150,7 +150,7 @@ intake::ControlConnection FromProcess(int connection) {
   return made;
 }
 
-// Of a call in the name of the session that has this token.
+// For a call in the name of the session with this token.
 struct ContextOf : grpc::ClientContext {
   explicit ContextOf(const std::string& token) {
     AddMetadata(queue::kTokenMetadataKey, token);
@@ -212,7 +212,7 @@ TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
       [](node::Node& node) { node.OnSessionOpened(kAnotherClient, {101, "tools-user", false}); });
   AttachAnother(Joining(0, 1));
   ASSERT_TRUE(Status(kToolToken).ok());
-  EXPECT_EQ(status_.jobs_size(), 2);  // It sees all.
+  EXPECT_EQ(status_.jobs_size(), 2);  // It sees everything.
   ASSERT_TRUE(Status(kClientToken).ok());
   ASSERT_EQ(status_.jobs_size(), 1);
   EXPECT_EQ(status_.jobs(0).user(), "clients-user");
@@ -265,7 +265,8 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
   }
 }
 
-// Why: after a pause of the daemon an operation may still be in the queue, and would count as ended.
+// Why: after a pause of the daemon an operation may still be in the queue, and would count as
+// ended.
 TEST_F(ControlServerTest, QueuesAreReadBeforeACallAboutAnOperation) {
   const auto stub = v1::Control::NewStub(channel_);
   ContextOf of_awaited(kClientToken);
@@ -297,8 +298,8 @@ TEST_F(ControlServerTest, RefusalCarriesCodeRankAndMessage) {
   EXPECT_NE(refusal.message().find("rank 5"), std::string::npos) << refusal.message();
 }
 
-// Why: a message travels in trailers, which gRPC bounds: one that is too long would lose code and
-// rank with it. Three bytes for each character, so that the cut falls inside one.
+// Why: a message travels in trailers, which gRPC limits: if it is too long, code and rank are lost
+// with it. Three bytes for each character, so that the cut falls inside one.
 TEST_F(ControlServerTest, ShortensALongMessageBetweenCharacters) {
   std::string message;
   for (int i = 0; i < 5000; ++i) message += "\u20ac";
@@ -313,7 +314,7 @@ TEST_F(ControlServerTest, ShortensALongMessageBetweenCharacters) {
   EXPECT_EQ(refusal.message(), message.substr(0, 1023));
 }
 
-// How: nobody examines this machine, so the call is under way until the node drops it.
+// How: nothing examines this machine, so the call is pending until the node drops it.
 TEST_F(ControlServerTest, SaysThatItStopsWhenAnAnswerIsDropped) {
   ContextOf context(kToolToken);
   grpc::Status status;
@@ -400,8 +401,8 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   loop_.WaitUntil([&](node::Node& node) { return !waits(node); });
 }
 
-// Why: people look at the record when the loop is what hangs.
-// How: the loop waits until the record has been read.
+// Why: the record is needed when the loop is what hangs. How: the loop waits until the record has
+// been read.
 TEST_F(ControlServerTest, ReadsTheRecordWithoutTheLoopAndToNobodyUnknown) {
   std::promise<void> read_it;
   loop_.calls.Report([reported = read_it.get_future().share()](node::Node&) { reported.wait(); });
@@ -434,7 +435,7 @@ TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {
   EXPECT_TRUE(Attach(kClientToken).ok());  // The connection is still served.
 }
 
-// Why: a hello that was under way when the daemon began to stop is answered while another thread
+// Why: a hello that was pending when the daemon began to stop is answered while another thread
 // shuts the server down; its connection must not reach a server that is gone. How: both at once; a
 // late one finds the connection closed.
 TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {

@@ -48,7 +48,8 @@ class PostedCallsTest : public testing::Test {
   PostedCalls calls_{*io_, node_, [] { return std::size_t{0}; }};
 };
 
-// Why: an answer that once crossed as a plain pointer was lost with the loop, and its caller waited for ever.
+// Why: an answer that once crossed as a plain pointer was lost with the loop, and its caller waited
+// forever.
 TEST_F(PostedCallsTest, TheAnswerOfACallThatNeverRunsEndsWithTheLoop) {
   Heard& heard = heard_.front();
   Ask(heard);

@@ -1,4 +1,4 @@
-// The recorder's contents, as a tool gets them.
+// The recorder's contents, as a tool receives them.
 #include "daemon/services/record_reply.h"
 
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
   EXPECT_TRUE(reply.operations(1).last().empty());
   EXPECT_EQ(reply.operations(2).state(), "matched");
   EXPECT_TRUE(reply.operations(2).last().empty());    // Other nodes may be missing.
-  EXPECT_EQ(reply.operations(3).state(), "matched");  // Its own small data has gone out.
+  EXPECT_EQ(reply.operations(3).state(), "matched");  // Its own small data has been sent.
   EXPECT_TRUE(reply.operations(3).last().empty());
   EXPECT_EQ(reply.operations(3).ended_ns(), 0u);
   EXPECT_EQ(reply.operations(4).state(), "moving");
@@ -166,7 +166,7 @@ TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
     Call(group, 0, 0, 10 + group);
     rail->Write(Of(group, 0, EventKind::kSent, 20 + group));
   }
-  Call(99, 0, 0, 14);  // Of a group whose name, and so whose user, is no longer known.
+  Call(99, 0, 0, 14);  // A group whose name, and so whose user, is no longer known.
   v1::FlightRecordRequest request;
   request.set_with_tracks(true);
   const v1::FlightRecordReply all = Read(request, {"root", true});
@@ -212,7 +212,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
 }
 
-// Why: names are the jobs' own and may be long; the newest operations are those asked for.
+// Why: names belong to the jobs and may be long; the newest operations are the ones requested.
 TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
   constexpr std::size_t kEvents = record::FlightRecorder::kLoopEvents;
   recorder_.NameGroup({1, "ann", std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});

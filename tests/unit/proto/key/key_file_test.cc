@@ -52,8 +52,9 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
     !MLXCOMM_HAS_FEATURE(address_sanitizer) && !MLXCOMM_HAS_FEATURE(thread_sanitizer)
 constexpr char kMask = 0x55;
 
-// In how many pieces the heap holds the second half of `masked` (a free block's first bytes are the
-// allocator's). The digits are only ever there masked, so that none that are found are this test's own.
+// The number of pieces of the second half of `masked` in the heap (a free block's first bytes are
+// the allocator's). The digits exist here only in masked form, so any that are found are not this
+// test's own.
 int TimesInHeap(const std::string& masked) {
   std::ifstream maps("/proc/self/maps");
   std::string line;
@@ -98,7 +99,7 @@ TEST_F(KeyFileTest, LeavesNoKeyInFreedMemory) {
   EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was written";
   ASSERT_TRUE(ReadKeyFile(Path("key")).ok());
   EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was read";
-  // That the search would find it.
+  // Checks that the search would find it.
   std::string plain = current;
   for (char& digit : plain) digit = static_cast<char>(digit ^ kMask);
   EXPECT_GE(TimesInHeap(current), 1) << plain.size();

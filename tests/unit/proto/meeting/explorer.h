@@ -7,7 +7,7 @@
 // party runs, because the order makes no difference.
 //
 // Owner: the test. Thread: one; parties are fibers, whose frames must not own heap memory, because a dead
-// party's frames are never left. Memory: the world's, at a fixed range.
+// party never leaves its frames. Memory: the world's, at a fixed range.
 #pragma once
 
 #include <setjmp.h>
@@ -55,7 +55,7 @@ struct Report {
   std::uint64_t pruned = 0;     // Schedules that reached a known state.
   std::uint64_t states = 0;
   bool complete = false;           // All schedules within the bounds were explored.
-  std::string violation;           // The first one.
+  std::string violation;           // The first violation.
   std::vector<std::string> steps;  // The violating schedule's steps.
 };
 
@@ -211,7 +211,7 @@ class Explorer {
       return !finished && !dead && (condition == nullptr || condition(condition_of));
     }
   };
-  // The parties that have accessed a word since exploring began, one bit for each.
+  // The parties that have accessed a word since the exploration began, one bit for each.
   struct Accesses {
     std::uint8_t by = 0;
     std::uint8_t writes = 0;
@@ -269,7 +269,7 @@ class Explorer {
     Current() = nullptr;
   }
 
-  // False: there are no more schedules.
+  // False if there are no more schedules.
   bool Count() {
     ++(pruned_ ? report_.pruned : report_.schedules);
     report_.states = visited_.size();
@@ -296,8 +296,8 @@ class Explorer {
     self->Schedule();
   }
 
-  // Runs the party's fiber until `from` continues. After the first time without swapcontext, which makes a
-  // system call.
+  // Runs the party's fiber until `from` continues. Uses swapcontext only the first time, because it
+  // makes a system call.
   void Resume(int next, jmp_buf& from) {
     Party& party = Of(next);
     running_ = next;

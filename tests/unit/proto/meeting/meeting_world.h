@@ -48,7 +48,7 @@ enum class Act : std::uint8_t { kReopen, kClose };
 struct Scenario {
   std::vector<RankScript> ranks;
   std::vector<Act> daemon;  // At any time; it also closes on request, or when a rank has died.
-  // The page is open before the first call. Otherwise the opening is explored too.
+  // The page is open before the first call. Otherwise the opening is explored, too.
   bool opened = true;
   std::size_t explored_from = 0;  // The number of the first call whose orders are explored.
 };
@@ -111,7 +111,7 @@ class MeetingWorld : public World {
       explorer_.Violated("ranks wait for ever");
       return false;
     }
-    // A rank that has waited for long asks the daemon.
+    // A rank that has waited for a long time asks the daemon.
     state_.asked = true;
     return true;
   }
@@ -306,7 +306,7 @@ class MeetingWorld : public World {
     return !state_.fails[number];
   }
 
-  // False: the daemon has adopted it.
+  // False if the daemon has adopted it.
   bool WaitOnPage(RankSide<Steps>& side, std::uint64_t number) {
     const std::uint32_t rank = side.rank();
     const CallWords call = WordsOf(CallOf(rank, number));

@@ -137,7 +137,7 @@ struct PlantedSteps {
   }
 
   static inline Mistake mistake_ = Mistake::kNone;
-  // The running Close's: there is one daemon, and only a schedule's end interrupts it.
+  // The running Close's: there is one daemon, and only the end of a schedule interrupts it.
   static inline std::atomic<std::uint64_t>* deferred_close_ = nullptr;
   static inline std::atomic<std::uint64_t>* deferred_adoption_ = nullptr;
   static inline std::uint64_t deferred_number_ = 0;

@@ -26,7 +26,7 @@
 #include "proto/system/file_descriptor.h"
 
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
-// With which flags the last socket of this program was made.
+// The flags with which the last socket of this program was made.
 std::atomic<int> g_last_socket_type = 0;
 extern "C" int socket(int domain, int type, int protocol) noexcept {
   g_last_socket_type = type;
@@ -354,9 +354,9 @@ TEST(DialTest, FailsWhenInterrupted) {
 }
 
 // Why: a daemon that is stopped accepts nothing; once its backlog is full, connecting itself would
-// block, and a deadline for the hello does not help. macOS refuses then, just as where nothing
-// listens: the lock beside the socket shows that the daemon is there. Without it a client would
-// bypass a busy daemon, and start a second one.
+// block, and a deadline for the hello does not help. macOS refuses then, as if nothing listened:
+// the lock beside the socket shows that the daemon exists. Without it a client would bypass a busy
+// daemon, and start a second one.
 TEST(DialTest, FailsAtItsDeadlineIfTheBacklogIsFull) {
   const FullBacklog full;
   const FileDescriptor held = HoldPresence(full.path());
@@ -396,7 +396,8 @@ TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
   std::filesystem::remove_all(std::filesystem::path(path).parent_path());
 }
 
-// Why: each client locks the file for a moment; two clients must not take each other for a daemon.
+// Why: each client locks the file for a moment; two clients must not mistake each other for a
+// daemon.
 TEST(DialTest, DoesNotTakeAnotherClientForTheDaemon) {
   const FullBacklog full;
   HoldPresence(full.path());

@@ -1,4 +1,4 @@
-// The message of our own bug says which it is, also in a build with NDEBUG.
+// The message about a bug of ours names it, even in a build with NDEBUG.
 #include "proto/types/invariant.h"
 
 #include <gtest/gtest.h>

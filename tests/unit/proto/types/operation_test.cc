@@ -1,5 +1,5 @@
-// The tables of operation.h: each value has a row, and the rows are right. The facts are repeated here as
-// numbers, because a wrong row would be wrong everywhere.
+// The tables of operation.h: each value has a row, and the rows are correct. The facts are repeated
+// here as numbers, because a wrong row would be wrong everywhere.
 #include "proto/types/operation.h"
 
 #include <map>

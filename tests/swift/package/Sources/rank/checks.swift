@@ -1,4 +1,4 @@
-// The means of stories: a check that does not hold ends the rank, and its peer learns of it.
+// Helpers for stories: a check that fails ends the rank, and its peer learns of it.
 
 import Foundation
 import Mlxcomm

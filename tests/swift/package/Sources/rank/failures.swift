@@ -5,7 +5,7 @@ import Mlxcomm
 
 @Sendable func mismatch(_ world: Group) async throws {
   await expectError(.mismatch) { _ = try await world.allSum([Float](repeating: 1, count: 3 + world.rank)) }
-  // A group that has failed stays failed, and throws the same.
+  // A group that has failed stays failed, and throws the same error.
   await expectError(.mismatch) { try await world.barrier() }
   await expectError(.mismatch) { try blocking { try world.barrier() } }
   await expectError(.mismatch) { try world.check() }
@@ -43,7 +43,7 @@ import Mlxcomm
     let x = try Buffer<Float>(repeating: 1, count: 100, in: world)
     let pending = try world.begin(.allReduce(x, into: x))
     let task = Task { try await pending.wait() }
-    try await world.send([1], to: 1)  // It knows now that this is under way.
+    try await world.send([1], to: 1)  // It knows now that this is in progress.
     task.cancel()
     await expectError(.cancelled) { try await task.value }
     x[0] = 2  // It is no longer in use.
@@ -67,7 +67,7 @@ import Mlxcomm
   await expectError(.cancelled) { _ = try await world.recv([Int].self, count: 1, from: 1 - world.rank) }
 }
 
-/// A Task that was cancelled before begins nothing, and the group works on.
+/// A Task that was cancelled before begins nothing, and the group still works.
 @Sendable func cancelledBefore(_ world: Group) async throws {
   let task = Task {
     withUnsafeCurrentTask { $0?.cancel() }
@@ -198,7 +198,7 @@ private func status() throws -> String {
   expectEqual(Array(x), [1, 2], "buffers stay readable")
 }
 
-/// An operation that was begun and released ends nevertheless, and its buffers are held until then.
+/// An operation that was begun and released still ends, and its buffers are held until then.
 @Sendable func droppedPending(_ world: Group) async throws {
   if world.rank == 0 {
     for value in 0..<10 { _ = try world.begin(.send(Buffer([value], in: world), to: 1, tag: value)) }

@@ -1,5 +1,5 @@
-// One rank of a job of two: plays its part in the story that its argument names, and ends with 0 if
-// all went as the story demands. RanksTests starts both, with a daemon of their own.
+// One rank of a job of two: plays its part in the story that its argument names, and exits with 0
+// if everything went as expected. RanksTests starts both, with a daemon of their own.
 
 import Foundation
 import Mlxcomm

@@ -150,7 +150,7 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   expect(y !== x && y.elementsEqual((0..<count).map { Float($0 % 100 * 2 + 1) }), "a new buffer")
   try await world.run(.allReduce(x, into: x, op: .max))
   expectEqual(x[3], 4, "in place")
-  // Two halves of one buffer, both under way.
+  // Two halves of one buffer, both in use.
   let low = try world.begin(.allReduce(x.view(0..<count / 2), into: y.view(0..<count / 2)))
   let high = try world.begin(.allReduce(x.view(count / 2..<count), into: y.view(count / 2..<count)))
   try await high.wait()
@@ -175,7 +175,7 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   }
 }
 
-/// More waits than there are cores; the last one that was begun ends first.
+/// More waits than cores; the last one to begin ends first.
 @Sendable func manyAtOnce(_ world: Group) async throws {
   let count = 100
   let other = 1 - world.rank

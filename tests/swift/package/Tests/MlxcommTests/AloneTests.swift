@@ -59,7 +59,7 @@ import Testing
   }
 }
 
-/// The result of Group() follows from the environment, of which there is one for all tests.
+/// The result of Group() depends on the environment, which all tests share.
 @Suite(.serialized) struct LauncherTests {
   @Test func withoutALauncherThereIsAGroupOfOneUnlessStrict() throws {
     for backend in Backend.allCases {

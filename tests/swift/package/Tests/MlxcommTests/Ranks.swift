@@ -1,4 +1,4 @@
-// Starts a daemon and two ranks of a story, and reports how these ended.
+// Starts a daemon and two ranks of a story, and reports how they ended.
 
 import Foundation
 
@@ -67,7 +67,7 @@ struct Ranks {
     return String(decoding: data ?? Data(), as: UTF8.self)
   }
 
-  /// Beside the tests, where SwiftPM builds it.
+  /// Next to the tests, where SwiftPM builds it.
   private static func program() throws -> String {
     #if os(macOS)
       let tests = Bundle.allBundles.map(\.bundlePath).filter { $0.hasSuffix(".xctest") }

@@ -1,5 +1,5 @@
 // Two real processes, with a daemon of their own: each plays its part of a story (Sources/rank),
-// which decides what must happen. Where one of them has to die, the other reports.
+// which decides what must happen. If one of them has to die, the other reports.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Buffers, element types and errors by themselves, in memory without a daemon.
+// Buffers, element types and errors alone, in memory without a daemon.
 
 import Foundation
 import Mlxcomm

@@ -28,7 +28,8 @@ TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
   EXPECT_DOUBLE_EQ(loads[0].fraction_of_best(), 0.75);
 }
 
-// Why: a connection that came up meanwhile counts from 0, and half a link is not a link.
+// Why: a connection that came up during the measurement counts from 0, and half a link is not a
+// link.
 TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAgain) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("2", 900)), 1, 1).empty());
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());

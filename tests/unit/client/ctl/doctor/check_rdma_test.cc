@@ -177,7 +177,7 @@ TEST(CheckRdmaTest, ReportsDevicesThatLinuxHidesFromTheDaemon) {
   EXPECT_EQ(Codes(facts), List{"MC316"});
 }
 
-// One of the two sides begins; the other one does not learn that no offer will come.
+// One of the two sides begins; the other one does not learn that no offer will be made.
 TEST(CheckRdmaTest, ReportsThatRdmaIsOffIfNoOfferComes) {
   Facts facts = Reported(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";

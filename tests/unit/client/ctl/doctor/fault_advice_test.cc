@@ -264,7 +264,7 @@ TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
   EXPECT_EQ(HealthOf(facts.cluster.status).text, Wrong(facts)[0].found);
 }
 
-// Why: doctor had no finding for it, and status showed it for ever, without a remedy.
+// Why: doctor had no finding for it, and status showed it forever, without a remedy.
 TEST(FaultAdviceTest, ReportsARefusedRestart) {
   Facts facts = Ring();
   v1::RestartStatus& restart = *facts.cluster.status.mutable_nodes(1)->mutable_restart();

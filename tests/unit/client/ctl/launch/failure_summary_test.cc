@@ -73,7 +73,7 @@ TEST(FailureSummaryTest, NamesTheRankItsEndAndTheDaemonsReport) {
               ElementsAre("job train failed: rank 4 (pid 44) ended with exit code 3"));
 }
 
-// Why: rank 1 of what was left was lost later, and is another than the job's rank 1.
+// Why: rank 1 of the remaining ranks was lost later, and is not the job's rank 1.
 TEST(FailureSummaryTest, DoesNotBlameAFailureOfAShrunkGroup) {
   const std::vector<RankFate> fates = {Ended(2, 3), Ended(1, 5), Ended(0, 0)};
   v1::LaunchOutcome outcome = RankLost(1);
@@ -84,7 +84,7 @@ TEST(FailureSummaryTest, DoesNotBlameAFailureOfAShrunkGroup) {
                           "then failed: rank 1 (exit code 5)"));
 }
 
-// Why: rank 1's end, which came after the loss of rank 2, was seen before rank 2's.
+// Why: rank 1 ended after rank 2 was lost, but its end was seen first.
 TEST(FailureSummaryTest, BlamesTheRankAfterWhoseLossTheJobShrank) {
   const std::vector<RankFate> fates = {Ended(1, 5), Ended(2, 3), Ended(0, 0)};
   v1::LaunchOutcome outcome;

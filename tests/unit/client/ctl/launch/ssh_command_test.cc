@@ -63,7 +63,7 @@ TEST_F(SshCommandTest, ProbePrintsTheFailureOfAProgramThatDoesNotRun) {
                 "\nversion 134 dyld: no library\nstatus 134\ndyld: no library\n");
 }
 
-// Why: launch and doctor must look in the same places, else one finds what the other does not.
+// Why: launch and doctor must look in the same places, or one finds what the other does not.
 TEST_F(SshCommandTest, BothReportAMissingProgram) {
   const std::string nowhere = folder_ + "/none";
   EXPECT_EQ(Run(ProbeCommand(nowhere, "")),

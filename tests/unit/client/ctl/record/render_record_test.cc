@@ -45,7 +45,7 @@ std::uint64_t Length(const Phase& phase) {
   return phase.begin_ns == 0 ? 0 : phase.end_ns - phase.begin_ns;
 }
 
-// Why: small data goes out before any other node has come, and the wait that follows is for the
+// Why: small data goes out before any other node has called, and the wait that follows is for the
 // other nodes, not the time that data takes.
 TEST(RenderRecordTest, CountsTheWaitForOtherNodesEvenAfterOwnDataWasSent) {
   const Phases done = PhasesOf(
@@ -122,7 +122,7 @@ TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
 // Why: ranks of one machine carry out a million small operations a second, and record some of them. Who looks
 // for another one must not believe that it never was.
 TEST(RenderRecordTest, CountsUnrecordedDirectOperations) {
-  // Of the third group other nodes have operations of which this one knows nothing yet.
+  // The third group has operations of other nodes that this one does not know yet.
   const std::string text = RenderRecord(RecordOf(
       R"(node: "a" taken_ns: 9000
          operations { group: 1 number: 10 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }

@@ -113,7 +113,8 @@ TEST(ServicePlanTest, RestoresAndRestartsTheOldProgramsIfTheNewDaemonDoesNotAnsw
   EXPECT_LT(PlaceOf(plan, "write /etc/logrotate.d/mlxcommd"), plan.ends_at);
   EXPECT_GE(PlaceOf(plan, "run systemctl restart mlxcommd.service"), plan.ends_at);
   facts.start =
-      7;  // It refuses to become what does not work, and goes on: it is not ended for that.
+      7;  // It refuses to become a program that does not work, and continues: it is not ended for
+          // that.
   plan = PlanInstall(facts, {});
   EXPECT_THAT(plan.restore, Not(IsEmpty()));
   EXPECT_THAT(plan.start_again, IsEmpty());
@@ -256,7 +257,7 @@ TEST(ServicePlanTest, WarnsIfOtherUsersMayReplaceThePrograms) {
   facts.folders_of_others = {"/usr/local/bin"};
   EXPECT_THAT(PlanInstall(facts, {}).problems, IsEmpty());
   EXPECT_THAT(PlanInstall(facts, {}).warnings,
-              ElementsAre(AllOf(HasSubstr("/usr/local/bin is writable for other users"),
+              ElementsAre(AllOf(HasSubstr("/usr/local/bin is writable by other users"),
                                 HasSubstr("sudo chmod go-w /usr/local/bin"))));
 }
 

@@ -246,7 +246,7 @@ TEST(RenderDetailsTest, HealthNamesTheRankAJobHasWaitedFor) {
   EXPECT_NE(text.find("health: job train has waited 1 min 1 s for rank 1: check pid 77 on b"),
             std::string::npos)
       << text;
-  rank.set_operation(wait.operation());  // It has come: a large transfer only.
+  rank.set_operation(wait.operation());  // It has arrived: a large transfer only.
   EXPECT_NE(RenderStatusDetails(status, false).find("health: all is well"), std::string::npos);
 }
 

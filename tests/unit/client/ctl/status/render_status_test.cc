@@ -258,7 +258,7 @@ TEST(RenderStatusTest, NamesTheKindsOfRailsAboveLinksIfRowsAreNarrow) {
   ExpectFits(text);
 }
 
-// Why: links came in the order in which they had been made.
+// Why: links were listed in the order in which they had been made.
 TEST(RenderStatusTest, SortsNodesAndLinksByNameAfterItsOwn) {
   const std::string text = Render(Parse(
       R"(node: "m-5" cluster: "c"

@@ -191,14 +191,14 @@ std::vector<Fault> ResultFaults() {
          combine.source.offset += 2 * combine.source_stride;
          combine.source_stride = -combine.source_stride;
        },
-       "combined in another order"},
+       "combined in a different order"},
       {"never_written",
        MakeOperation(EvenShape(2, 2), OperationKind::kBroadcast, PlanKind::kTree, 300),
        [](auto& plans) { Remove(plans[1], Find(plans[1], StepKind::kLocal)); },
        "where nobody has written anything"},
       {"received_in_another_order", AllReduce(2, 1, PlanKind::kExchange, 300),
        [](auto& plans) { plans[1].steps.back().received_first = false; },
-       "combined in another order"},
+       "combined in a different order"},
       {"read_before_written", exchange, [](auto& plans) { plans[0].steps.back().source_count = 4; },
        "scratch memory"},
       {"wrong_block",

@@ -176,7 +176,7 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
   EXPECT_EQ(node.circuits.violations(), 0u);
-  // Frames in flight find no circuit, which is no node's fault.
+  // Frames in flight find no circuit, which is not the fault of any node.
   node.ReceivePiece(6, 9);
   node.Receive(6, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
@@ -503,7 +503,7 @@ TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
 }
 
 // Why: if all rails between two neighbours end, only one of them may notice and close the circuits over them;
-// the other must not keep half a circuit for ever.
+// the other must not keep half a circuit forever.
 TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithAClose) {
   node.ReceivePiece(6, 44);
   EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));

@@ -27,7 +27,7 @@ struct Ends {
   FileDescriptor grpc;
 };
 
-// Of a pair, the first; the relay has the other.
+// The first of a pair; the relay has the other.
 FileDescriptor Connect(FileDescriptor& other) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -52,7 +52,7 @@ bool Wait(int descriptor, short events) {
   return ::poll(&waited, 1, kNeverMs) == 1;
 }
 
-// As much as is asked for, or less where the other side ends.
+// As much as requested, or less if the other side ends.
 std::string Read(const FileDescriptor& from, std::size_t bytes) {
   std::string got(bytes, '\0');
   std::size_t at = 0;
@@ -65,7 +65,7 @@ std::string Read(const FileDescriptor& from, std::size_t bytes) {
   return got.substr(0, at);
 }
 
-// What is taken at once.
+// The part that is taken at once.
 std::size_t Write(const FileDescriptor& to, const std::string& bytes) {
   const ssize_t some = ::send(to.get(), bytes.data(), bytes.size(), queue::kNoSignal);
   return some > 0 ? static_cast<std::size_t>(some) : 0;
@@ -80,7 +80,8 @@ void WriteAll(const FileDescriptor& to, const std::string& bytes) {
   }
 }
 
-// More than two sockets and a piece hold: answers wait in the relay once gRPC's side has taken a part.
+// More than two sockets and a chunk hold: answers wait in the relay once gRPC's side has taken a
+// part.
 std::size_t BytesHeld(const Ends& ends) {
   int of_socket = 0;
   socklen_t length = sizeof of_socket;
@@ -133,15 +134,15 @@ TEST(ConnectionRelayTest, EndsAFloodAndCountsIt) {
   std::string flood = kBeginning;
   for (int i = 0; i < 10'000; ++i) flood += kPing;
   WriteAll(ends.process, flood);
-  // gRPC gets what came in pieces before, at most the pings that may come at once.
+  // gRPC gets the earlier chunks, at most the pings that are allowed at once.
   EXPECT_LE(Read(ends.grpc, flood.size()).size(),
             kBeginning.size() + 64 * kPing.size() + kPing.size());
   EXPECT_EQ(Read(ends.process, 1), "");
   EXPECT_EQ(Ended(relay, EndReason::kPings), 1u);
 }
 
-// Why: a process that asks and never reads would make gRPC keep all answers.
-// How: what has passed to and fro on another connection shows that the relay has had its turns.
+// Why: a process that sends requests and never reads would make gRPC keep all answers. How: traffic
+// in both directions on another connection shows that the relay has had its turns.
 TEST(ConnectionRelayTest, ReadsNoRequestsWhileAnswersAreNotRead) {
   ConnectionRelay relay;
   const Ends ends = Carried(relay);
@@ -184,9 +185,9 @@ TEST(ConnectionRelayTest, EndsWhoDoesNotReadPastTheDeadlineAndNobodyElse) {
   EXPECT_EQ(Ended(relay, EndReason::kUnread), 1u);
 }
 
-// Why: a stream of events whose reader pauses is one call, and holds one piece of its answers; to end it
-// would help nobody.
-// How: a connection with two calls, whose answers wait from the same time on, is past its deadline first.
+// Why: a stream of events whose reader pauses is one call, and holds one chunk of its answers;
+// ending it would not help. How: a connection with two calls, whose answers wait from the same time
+// on, is past its deadline first.
 TEST(ConnectionRelayTest, WhoHasOneCallMayPauseForLonger) {
   ConnectionRelay relay(/*unread_timeout_ns=*/50'000'000);
   const Ends pauses = Carried(relay);

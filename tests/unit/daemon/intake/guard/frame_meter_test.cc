@@ -1,4 +1,4 @@
-// What a process may send on its control connection, frame by frame; the time is the test's.
+// What a process may send on its control connection, frame by frame; the test sets the time.
 #include "daemon/intake/guard/frame_meter.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,8 @@ std::string Frame(std::uint8_t type, std::size_t length, std::uint8_t flags = 0,
   return Header(length, type, flags, stream) + std::string(length, '\xee');
 }
 
-// As gRPC's clients begin, and call: headers, the request, more window, a ping, and its answers' ends.
+// The way gRPC's clients begin and call: headers, the request, more window, a ping, and its
+// answers' ends.
 std::string Beginning() {
   return kPreface + Frame(kSettings, 24) + Frame(kWindow, 4) + Frame(kSettings, 0, 1);
 }
@@ -95,7 +96,7 @@ TEST_F(FrameMeterTest, LetsAClientCallForAsLongAsItLikes) {
   }
 }
 
-// Why: a read ends anywhere, also within a header.
+// Why: a read ends anywhere, even within a header.
 TEST_F(FrameMeterTest, ReadsFramesHoweverTheyAreCut) {
   const std::string bytes = Beginning() + Call(1) + Call(3) + Frame(kPing, 8);
   for (const char byte : bytes) ASSERT_EQ(Take(std::string(1, byte)), EndReason::kNone);
@@ -168,7 +169,7 @@ TEST_F(FrameMeterTest, EndsFramesThatBreakAHeaderBlock) {
   }
 }
 
-// Why: gRPC keeps some 18 KiB for a call that it refuses, until it comes to do so.
+// Why: gRPC keeps some 18 KiB for a call that it refuses, until it gets to it.
 TEST_F(FrameMeterTest, EndsWhoMakesMoreCallsThanAreAnswered) {
   ASSERT_EQ(Take(Beginning()), EndReason::kNone);
   std::uint32_t stream = 1;
@@ -183,7 +184,7 @@ TEST_F(FrameMeterTest, EndsWhoMakesMoreCallsThanAreAnswered) {
   EXPECT_EQ(Take(Call(stream)), EndReason::kCalls);
 }
 
-// Why: what honest processes of a user do together may be much; it is slowed, not ended.
+// Why: honest processes of a user may do much together; that is slowed, not ended.
 TEST_F(FrameMeterTest, SlowsAUserWhoseConnectionsDoTooMuchTogether) {
   ASSERT_EQ(Take(Beginning()), EndReason::kNone);
   std::uint64_t waited_ns = 0;

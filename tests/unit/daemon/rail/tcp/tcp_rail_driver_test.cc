@@ -218,8 +218,8 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   EXPECT_GT(sleeps_, 0);
 }
 
-// Why: a link of several rails chooses by this, also while the thread drives the socket.
-// How: the thread writes frame after frame; the answer to a request comes with one of the next.
+// Why: a link of several rails chooses by this, even while the thread drives the socket. How: the
+// thread writes frame after frame; the answer to a request comes with one of the next.
 TEST_F(TcpRailDriverTest, ReportsWhatTheKernelHoldsOnceAsked) {
   Start();
   const std::vector<std::byte> source(300'000, std::byte{9});

@@ -236,7 +236,7 @@ TEST_F(TcpRailTest, GoesDownAsCutWhenThePeerHasDroppedIt) {
   const RailEvent down = Next(RailEvent::Kind::kDown);
   EXPECT_EQ(down.cause, DownCause::kCut);
   EXPECT_EQ(down.link_reason, LinkReason::kBytesChanged);
-  EXPECT_THAT(down.reason, testing::HasSubstr("other bytes than were sent"));
+  EXPECT_THAT(down.reason, testing::HasSubstr("different bytes from those sent"));
 }
 
 // Why: the peer treats a closed connection as the end of this daemon, which only drops a rail.
@@ -345,8 +345,8 @@ TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
 
 // Why: the peer's window waits for acknowledgements; behind megabytes of data on a slow cable they would
 // delay the peer.
-// How: two data frames that do not fit the socket, then an acknowledgement. It goes before the second, but
-// not within the first.
+// How: two data frames that do not fit into the socket, then an acknowledgement. It goes before the
+// second, but not within the first.
 TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;

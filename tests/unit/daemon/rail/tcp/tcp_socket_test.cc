@@ -1,4 +1,4 @@
-// The bytes that the system holds of a connection are reported, and fit the measured rate.
+// The bytes that the system holds of a connection are reported, and match the measured rate.
 #include "daemon/rail/tcp/tcp_socket.h"
 
 #include <arpa/inet.h>
