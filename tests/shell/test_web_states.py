@@ -1,17 +1,7 @@
-"""The page of `mlxcommctl web` with made-up states (web_states.py), without a daemon: its layout, its
-colours, and its pictures, compared with stored ones.
+"""The page of `mlxcommctl web` with made-up states (web_states.py), without a daemon: its layout and its
+colours."""
 
-Pictures are drawn with a font that has a bar for each letter, because fonts differ between machines. This
-command stores them again, and also real ones with letters in build/web-page, for people:
-
-    MLXCOMM_STORE_PICTURES=1 build/venv/bin/python -m pytest -m browser tests/shell/test_web_states.py
-"""
-
-import base64
 import importlib.resources
-import io
-import os
-import pathlib
 
 import pytest
 
@@ -22,11 +12,8 @@ from shell.web_states import LONG_NAME, SEEN, STATES, State
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
 
-STORED = pathlib.Path(__file__).parent / "pictures"
-KEPT = chromium.BUILD / "web-page"
 WIDE, PHONE = 1440, 390
-WIDTHS = {WIDE: "wide", 1024: "1024", 768: "768", PHONE: "phone"}
-SQUARES_MAX = 8  # The share of a picture that may differ.
+WIDTHS = [WIDE, 1024, 768, PHONE]
 COLOURS = {"light": {"good": "rgb(20, 112, 47)"}, "dark": {"good": "rgb(98, 200, 131)"}}
 
 
@@ -378,113 +365,3 @@ def test_no_node_covers_another(shown, width):
         for i, (x, y, wide, high) in enumerate(boxes):
             for other_x, other_y, *_ in boxes[:i]:
                 assert abs(x - other_x) >= wide or abs(y - other_y) >= high, (boxes[i], other_x, other_y)
-
-
-PICTURES = [*((name, WIDE, "light") for name in (
-    "no-daemon", "alone-busy", "pair-waiting", "pair-node-lost", "four-busy", "four-pulled", "four-gone",
-    "sixteen-busy", "long-names")), ("four-pulled", PHONE, "light"), ("four-pulled", WIDE, "dark")]
-# The number of squares of 8 x 8 points that differ in their mean colour: different antialiasing does not
-# count.
-COMPARE = """async ([a, b]) => {
-  const [one, other] = await Promise.all([[a, 8], [b, 2]].map(async ([data, side]) => {
-    const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
-    const [width, height] = [Math.ceil(image.width / side), Math.ceil(image.height / side)];
-    const canvas = new OffscreenCanvas(width * side, height * side).getContext("2d");
-    canvas.fillStyle = "white";
-    canvas.fillRect(0, 0, width * side, height * side);
-    canvas.drawImage(image, 0, 0);
-    const {data: pixels} = canvas.getImageData(0, 0, width * side, height * side);
-    const squares = new Float64Array(width * height * 3);
-    for (let at = 0; at < pixels.length; at += 4) {
-      const [x, y] = [at / 4 % (width * side), Math.floor(at / 4 / (width * side))];
-      const square = 3 * (Math.floor(y / side) * width + Math.floor(x / side));
-      for (const channel of [0, 1, 2]) squares[square + channel] += pixels[at + channel] / (side * side);
-    }
-    return {size: `${width} x ${height} squares`, squares};
-  }));
-  if (one.size !== other.size) return `its size is ${one.size}, not ${other.size}`;
-  const isOther = (_, i) => [0, 1, 2].some((channel) =>
-    Math.abs(one.squares[3 * i + channel] - other.squares[3 * i + channel]) > 24);
-  return Array.from({length: one.squares.length / 3}).filter(isOther).length;
-}"""
-
-
-def bars():
-    """A font in which each letter is a bar, with the same width everywhere."""
-    builder = pytest.importorskip("fontTools.fontBuilder", reason="there is no fontTools "
-                                  "(fonttools, in tests/shell/requirements-browser.txt)")
-    pens = pytest.importorskip("fontTools.pens.ttGlyphPen")
-    pen = pens.TTGlyphPen(None)
-    pen.moveTo((40, 0))
-    for point in ((40, 500), (500, 500), (500, 0)):
-        pen.lineTo(point)
-    pen.closePath()
-    font = builder.FontBuilder(1000, isTTF=True)
-    font.setupGlyphOrder([".notdef", "space", "bar"])
-    drawn = [*range(33, 127), *map(ord, "…µ▸▾")]
-    font.setupCharacterMap({32: "space", 160: "space", **dict.fromkeys(drawn, "bar")})
-    empty = pens.TTGlyphPen(None).glyph()
-    font.setupGlyf({".notdef": empty, "space": empty, "bar": pen.glyph()})
-    font.setupHorizontalMetrics(dict.fromkeys([".notdef", "space", "bar"], (540, 40)))
-    font.setupHorizontalHeader(ascent=800, descent=-200)
-    font.setupNameTable({"familyName": "Bars", "styleName": "Regular"})
-    font.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
-    font.setupPost()
-    made = io.BytesIO()
-    font.save(made)
-    return base64.b64encode(made.getvalue()).decode()
-
-
-USE_BARS = """async (font) => {
-  const face = new FontFace("Bars", Uint8Array.from(atob(font), (one) => one.charCodeAt(0)).buffer);
-  document.fonts.add(await face.load());
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync("* { font-family: Bars !important; font-weight: 400 !important; " +
-    "text-rendering: geometricPrecision !important; }");
-  document.adoptedStyleSheets = [sheet];
-}"""
-
-
-def in_squares(image, taken):
-    """A quarter as wide and high, in whole squares of 8 pixels."""
-    whole = image.open(io.BytesIO(taken)).convert("RGB")
-    squares = image.new("RGB", (-(-whole.width // 8) * 8, -(-whole.height // 8) * 8), "white")
-    squares.paste(whole)
-    made = io.BytesIO()
-    small = squares.resize((squares.width // 4, squares.height // 4), image.Resampling.BOX)
-    # Its rare colours stay unchanged; no square changes in any of the pictures.
-    small.quantize(256, image.Quantize.FASTOCTREE, dither=image.Dither.NONE).save(made, "png", optimize=True)
-    return made.getvalue()
-
-
-@pytest.mark.parametrize("name, width, theme", PICTURES)
-def test_the_page_matches_its_pictures(shown, browser, name, width, theme):
-    page = shown(STATES[name](), width, theme)
-    file = f"{name}-{WIDTHS[width]}-{theme}.png"
-    storing = bool(os.environ.get("MLXCOMM_STORE_PICTURES"))
-    if storing:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=str(KEPT / file), full_page=True)
-    page.evaluate(USE_BARS, bars())
-    resize(page, width + 1)  # Names are fitted again.
-    resize(page, width)
-    taken = page.screenshot(full_page=True)
-    if storing:
-        image = pytest.importorskip("PIL.Image")
-        STORED.mkdir(exist_ok=True)
-        STORED.joinpath(file).write_bytes(in_squares(image, taken))
-        return
-    blank = browser.new_page()
-    different = blank.evaluate(COMPARE, [base64.b64encode(one).decode()
-                                         for one in (taken, (STORED / file).read_bytes())])
-    blank.close()
-    if not isinstance(different, int) or different > SQUARES_MAX:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        (KEPT / f"different-{file}").write_bytes(taken)
-        raise AssertionError(f"{file}: {different} squares differ; {KEPT} has it as it is now")
-
-
-def test_stored_pictures_are_few_and_small():
-    found = list(STORED.glob("*.png"))
-    assert len(found) == len(PICTURES)
-    assert sum(one.stat().st_size for one in found) < 64 * 1024
