@@ -6,15 +6,10 @@ import pathlib
 import re
 import subprocess
 
-import pytest
-
 ROOT = pathlib.Path(__file__).parents[2]
 FILES = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True,
                        check=True).stdout.split()
-PICTURES = [f for f in FILES
-            if f.endswith((".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"))]
 OF_THE_README = "tests/bench/one-node.svg"
-OF_THE_PAGE = "tests/shell/pictures/"
 
 
 def shown_by(path):
@@ -25,25 +20,14 @@ def shown_by(path):
             for marked, tagged in targets]
 
 
-def test_one_picture_of_a_run_is_tracked():
-    """Why: each run added 15,000 lines of pictures, and the history kept every one."""
-    kept = [f for f in PICTURES if f.startswith("tests/") and not f.startswith(OF_THE_PAGE)]
-    assert kept == [OF_THE_README]
+def test_one_small_picture_of_a_run_is_tracked():
+    """Why: each run added 15000 lines of them, and the history kept every one."""
+    pictures = [f for f in FILES if f.endswith((".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"))]
+    assert [f for f in pictures if f.startswith("tests/")] == [OF_THE_README]
+    assert not [f for f in pictures if (ROOT / f).stat().st_size >= 60 << 10]
 
 
-def test_pictures_that_the_page_is_compared_with_are_small_together():
-    assert sum((ROOT / f).stat().st_size for f in PICTURES if f.startswith(OF_THE_PAGE)) < 400 << 10
-
-
-@pytest.mark.parametrize("path", PICTURES)
-def test_tracked_pictures_are_small(path):
-    assert (ROOT / path).stat().st_size < 60 << 10
-
-
-@pytest.mark.parametrize("path", [f for f in FILES if f.endswith(".md")])
-def test_texts_show_tracked_pictures_only(path):
-    assert not [shown for shown in shown_by(path) if shown not in FILES]
-
-
-def test_the_readme_shows_one_picture_at_most():
-    assert shown_by("README.md") in ([], [OF_THE_README])
+def test_texts_show_tracked_pictures_only():
+    shown = {path: shown_by(path) for path in FILES if path.endswith(".md")}
+    assert not [one for each in shown.values() for one in each if one not in FILES]
+    assert shown["README.md"] in ([], [OF_THE_README])

@@ -1,5 +1,5 @@
-"""config/release: which version a commit has, which wheel pip takes, what comparing two builds says, and how
-macOS's package is put together. Nothing is compiled; the programs of macOS are stand-ins."""
+"""config/release: which version a commit has, which wheel pip takes, and how macOS's
+package is put together. Nothing is compiled; the programs of macOS are stand-ins."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import xml.etree.ElementTree
 import zipfile
 
@@ -17,7 +16,6 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT / "config"))
 
-import compare_archives  # noqa: E402
 import macos_package  # noqa: E402
 import release_version  # noqa: E402
 from release_version import Refused, Version  # noqa: E402
@@ -98,14 +96,6 @@ def test_a_commit_after_a_release_needs_a_higher_version(repository):
     assert repository.version().full.startswith("0.1.1.dev4+g")
 
 
-def test_a_shallow_clone_is_refused(repository, tmp_path):
-    repository.commit("0.1.0", "")
-    address = f"file://{repository.folder}"
-    subprocess.run(["git", "clone", "-q", "--depth", "1", address, tmp_path / "shallow"], check=True)
-    with pytest.raises(Refused, match="git fetch --unshallow"):
-        release_version.of_commit(tmp_path / "shallow")
-
-
 def test_versions_are_in_the_order_of_commits_for_debian():
     if shutil.which("dpkg") is None:
         pytest.skip("no dpkg")
@@ -163,26 +153,6 @@ def test_pip_takes_the_wheel_that_fits_mlx(wheels, tmp_path, asked, taken):
         made = {one["metadata"]["name"]: one["metadata"]["version"]
                 for one in json.loads(report.read_text())["install"]}
         assert made["mlxcomm"] == taken and taken.endswith("mlx." + made["mlx"])
-
-
-def test_files_that_differ_are_named(tmp_path):
-    for name, content, mode in (("one", "a", 0o644), ("two", "a", 0o600), ("three", "b", 0o644)):
-        file = tmp_path / "file"
-        file.write_text(content)
-        file.chmod(mode)
-        os.utime(file, (1_700_000_000, 1_700_000_000))  # Times would differ, too.
-        with zipfile.ZipFile(tmp_path / f"{name}.whl", "w") as archive:
-            archive.write(file, "a/file")
-            archive.writestr(zipfile.ZipInfo("same"), "same")
-        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
-            archive.add(file, "a/file")
-    for suffix in (".whl", ".tar.gz"):
-        one, two, three = (tmp_path / f"{name}{suffix}" for name in ("one", "two", "three"))
-        assert compare_archives.differences(one, one) == []
-        (line,) = compare_archives.differences(one, two)
-        assert line.startswith("a/file: ") and "644 and 0o" in line and "600" in line and "bytes" not in line
-        assert any(line.startswith("a/file: bytes ") for line in compare_archives.differences(one, three))
-        assert compare_archives.differences(one, tmp_path / "none") == [f"{tmp_path / 'none'} is missing"]
 
 
 CMAKE = """#!/bin/sh

@@ -36,17 +36,6 @@ def test_a_failed_step_stops_only_the_steps_that_need_it(run):
     assert "53" not in reported and "FAILED: a" in reported
 
 
-def test_failed_and_skipped_tests_are_named(run):
-    results = run.LOGS / "b.xml"
-    text = ('<testsuite><testcase classname="x" name="fails" time="2"><failure message="no"/></testcase>'
-            '<testcase classname="x" name="waits"><skipped message="no cable"/></testcase></testsuite>')
-    step = run.Step("b", [["sh", "-c", f"echo '{text}' > {results}; exit 1"]], results=results)
-    all_of_them = run.Run([step])
-    all_of_them.run()
-    reported = "\n".join(run.summary(all_of_them))
-    assert "FAILED: b: x.fails" in reported and "skipped: x.waits (b): no cable" in reported
-
-
 def test_a_step_of_tests_in_which_none_has_run_fails(run):
     step = run.Step("b", [["true"]], results=run.LOGS / "b.xml")
     run.Run([step]).carry_out(step)
