@@ -16,6 +16,18 @@ using testing::HasSubstr;
 
 using IntakeTest = IntakeFixture;
 
+class OneClientTest : public IntakeFixture {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Open().ok());
+    client = Connect();
+    ASSERT_NE(client, nullptr);
+    session = diary.opened[0];
+  }
+  std::unique_ptr<LocalProcess> client;
+  SessionId session = 0;
+};
+
 TEST_F(IntakeTest, GivesAClientItsSegments) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect(GoodHello(queue::ProcessRole::kClient, 5000));
@@ -51,10 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Sides, ScheduledIntakeTest,
                          testing::Values(queue::Scheduling::kAuto, queue::Scheduling::kFewCores,
                                          queue::Scheduling::kManyCores));
 
-TEST_F(IntakeTest, PassesTheConnectionToTheListener) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, PassesTheConnectionToTheListener) {
   const int daemon_end = diary.connections.at(diary.opened.at(0)).process.get();
   ASSERT_EQ(::send(client->connection(), "rpc", 3, 0), 3);
   char bytes[8] = {};
@@ -83,10 +92,7 @@ TEST_F(IntakeTest, GivesAToolOnlyADoorbell) {
   EXPECT_TRUE(AwaitEnd(diary.opened[0]));
 }
 
-TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, CarriesASubmissionAndItsCompletion) {
   const float three = 3;
   std::memcpy(client->arena(), &three, sizeof three);
   ASSERT_TRUE(client->Submit(Sum(9)));
@@ -114,10 +120,7 @@ TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
   EXPECT_EQ(client->completions().Pop(completion), queue::RingResult::kNothing);
 }
 
-TEST_F(IntakeTest, AnswersAWrongSubmissionAndContinues) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, AnswersAWrongSubmissionAndContinues) {
   queue::SubmissionEntry entry = Sum(1);
   entry.input_offset = client->answer().arena_bytes + 4;
   ASSERT_TRUE(client->Submit(entry));
@@ -131,11 +134,7 @@ TEST_F(IntakeTest, AnswersAWrongSubmissionAndContinues) {
   ExpectService(*client, diary.opened[0]);
 }
 
-TEST_F(IntakeTest, RingsOnlyForASleepingClient) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  const SessionId session = diary.opened[0];
+TEST_F(OneClientTest, RingsOnlyForASleepingClient) {
   ASSERT_TRUE(client->Submit(Sum(1)) && client->Submit(Sum(2)));
   EXPECT_EQ(intake->Poll(), 2u);
   intake->Complete(session, 1, 5, {}, false);
@@ -171,11 +170,8 @@ TEST_F(IntakeTest, SleepsOnlyWithoutSubmissionsAndWakesAtADoorbell) {
 // reading the submissions delays the operation.
 // How: after a first ring the doorbell is filled; it has space again only once it is drained, which happens
 // before sleep or after a number of turns.
-TEST_F(IntakeTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  const auto rings = [&client] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
+TEST_F(OneClientTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
+  const auto rings = [this] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
   const auto has_room_after = [&](int turns, bool sleeps) {
     while (rings()) {
     }
@@ -194,11 +190,8 @@ TEST_F(IntakeTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
 }
 
 // How: the doorbell is full; while it has no space it has not been drained.
-TEST_F(IntakeTest, TakesSubmissionsBeforeItDrainsTheDoorbell) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  const auto rings = [&client] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
+TEST_F(OneClientTest, TakesSubmissionsBeforeItDrainsTheDoorbell) {
+  const auto rings = [this] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
   ASSERT_TRUE(intake->PrepareToSleep());
   while (rings()) {
   }
@@ -210,10 +203,7 @@ TEST_F(IntakeTest, TakesSubmissionsBeforeItDrainsTheDoorbell) {
   EXPECT_FALSE(rings());
 }
 
-TEST_F(IntakeTest, ADrainedRingDoesNotWakeTheLoopAgain) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, ADrainedRingDoesNotWakeTheLoopAgain) {
   ASSERT_TRUE(intake->PrepareToSleep());
   ASSERT_TRUE(client->Submit(Sum(1)));  // Rings, because the loop sleeps.
   io.restart();
@@ -378,11 +368,7 @@ TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {
   ExpectService(*client, diary.opened.back());
 }
 
-TEST_F(IntakeTest, EndClosesDoorbellAndConnectionAndReportsLater) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  const SessionId session = diary.opened[0];
+TEST_F(OneClientTest, EndClosesDoorbellAndConnectionAndReportsLater) {
   intake->End(session, absl::CancelledError("enough"));
   EXPECT_TRUE(diary.ended.empty());
   intake->End(session, absl::CancelledError("twice"));
@@ -398,11 +384,7 @@ TEST_F(IntakeTest, EndClosesDoorbellAndConnectionAndReportsLater) {
   intake->ReleaseMemory(session);
 }
 
-TEST_F(IntakeTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
-  ASSERT_TRUE(Open().ok());
-  auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  const SessionId session = diary.opened[0];
+TEST_F(OneClientTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
   ASSERT_TRUE(client->Submit(Sum(1)));
   ASSERT_EQ(intake->Poll(), 1u);
   intake->ReleaseMemory(session);  // It is open: no effect.
@@ -413,10 +395,7 @@ TEST_F(IntakeTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
   EXPECT_EQ(intake->Poll(), 0u);
 }
 
-TEST_F(IntakeTest, MayEndASessionFromInsideItsSubmission) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, MayEndASessionFromInsideItsSubmission) {
   diary.on_submission = [this](SessionId session, const Submission&) {
     intake->End(session, absl::CancelledError("from inside"));
   };
@@ -477,10 +456,7 @@ TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsOpenAndEnd) {
 }
 
 // Why: a draining daemon is running. A process that connects gets an answer, not "no mlxcommd".
-TEST_F(IntakeTest, RefusesClientsAndServesTools) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, RefusesClientsAndServesTools) {
   intake->RefuseClients({FailureCode::kDaemonStopping, kNoRank, "it is stopping"});
   const auto late = Connect();
   ASSERT_NE(late, nullptr);
@@ -491,10 +467,7 @@ TEST_F(IntakeTest, RefusesClientsAndServesTools) {
   ExpectService(*client, diary.opened[0]);
 }
 
-TEST_F(IntakeTest, ServesOpenSessionsAfterItStoppedAccepting) {
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
+TEST_F(OneClientTest, ServesOpenSessionsAfterItStoppedAccepting) {
   intake->StopAccepting();
   EXPECT_FALSE(LocalProcess(options.socket_path).connected());
   ExpectService(*client, diary.opened[0]);
