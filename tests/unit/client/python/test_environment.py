@@ -89,15 +89,6 @@ def test_ranks_of_one_launch_find_the_same_job(variables, launch):
     assert place(other).rank == 2
 
 
-def test_without_a_launcher_there_is_one_rank():
-    assert place({}) == ("default", 0, 1, False)
-
-
-def test_the_first_launcher_that_sets_a_rank_wins():
-    both = {**LAUNCHERS["Slurm"][0], "MLX_RANK": "3", "MLX_WORLD_SIZE": "5"}
-    assert place(both) == (place(both).job, 3, 5, True)
-
-
 def test_arguments_and_the_jobs_own_variable_win():
     variables = {**LAUNCHERS["Slurm"][0], "MLXCOMM_JOB": "named"}
     assert place(variables) == ("named", 1, 4, True)
@@ -131,12 +122,6 @@ def test_ranks_of_mlx_launch_find_one_job_although_each_has_its_own_file(tmp_pat
     other = tmp_path / "other"
     other.write_text(json.dumps([row[::-1] for row in hosts[::-1]]))
     assert place({"MLX_RANK": "0", variable: str(other)}).job != places[0].job
-
-
-def test_empty_hostfile_is_one_rank(tmp_path):
-    file = tmp_path / "hosts"
-    file.write_text("\n")
-    assert place({"MLX_RANK": "0", "MLX_HOSTFILE": str(file)})[1:3] == (0, 1)
 
 
 def test_hostfile_may_be_an_object(tmp_path):
