@@ -1,12 +1,9 @@
 """The soak's verdicts, with a fault planted for each rule: what explains an error, what is a hang, what
 grows."""
 
-from xml.etree import ElementTree
-
 import pytest
 
 from soak import rules
-from soak.__main__ import write_junit
 from soak.rules import RISE_MAX, Fault, Moment, Raised
 
 LOSS = "RANK_LOST: rank 1 (node-1, pid 7) was lost rank 1"
@@ -24,40 +21,27 @@ def is_explained(error, *faults):
     return not rules.unexplained([error], faults)
 
 
-def test_an_error_without_a_fault_is_not_explained():
-    assert not is_explained(raised())
+KILLED_RANK = fault("kill-rank", nodes=(0, 1), job="job")
 
 
-@pytest.mark.parametrize("at, expected", [(108.9, False), (109.1, True), (119.9, True), (120.1, False)])
-def test_a_fault_explains_what_comes_in_its_time_and_soon_after(at, expected):
-    assert is_explained(raised(at), fault()) is expected
-
-
-@pytest.mark.parametrize("nodes, node, expected", [((1,), 0, True), ((0,), 0, True), ((2,), 0, False)])
-def test_it_touches_the_ranks_own_node_or_one_that_the_error_names(nodes, node, expected):
-    assert is_explained(raised(node=node), fault(nodes=nodes)) is expected
-
-
-def test_a_killed_rank_explains_only_errors_of_its_own_job():
-    killed = fault("kill-rank", nodes=(0, 1), job="job")
-    assert is_explained(raised(), killed) and not is_explained(raised(job="other"), killed)
-
-
-@pytest.mark.parametrize("kind", ["cut", "stop-daemon"])
-@pytest.mark.parametrize("seconds, expected", [(2.0, False), (8.0, True)])
-def test_a_fault_shorter_than_the_grace_period_explains_no_error(kind, seconds, expected):
-    assert is_explained(raised(110), fault(kind, 110 - seconds, 110)) is expected
-
-
-@pytest.mark.parametrize("kind", ["rate", "stop-rank"])
-def test_harmless_faults_explain_nothing(kind):
-    assert not is_explained(raised(), fault(kind))
-
-
-@pytest.mark.parametrize("code", ["MISMATCH", "INTERNAL", "INVALID_ARGUMENT", "CANCELLED", "ALREADY_EXISTS"])
-@pytest.mark.parametrize("kind", sorted(rules.EXPLAINS))
-def test_some_errors_are_never_explained(code, kind):
-    assert not is_explained(raised(text=f"{code}: node-1"), fault(kind, 100, nodes=(0, 1)))
+@pytest.mark.parametrize("error, faults, expected", [
+    (raised(), [], False),
+    *((raised(at), [fault()], expected)
+      for at, expected in ((108.9, False), (109.1, True), (119.9, True), (120.1, False))),
+    # The rank's own node, or one that the error names.
+    *((raised(node=node), [fault(nodes=(at,))], expected)
+      for at, node, expected in ((1, 0, True), (0, 0, True), (2, 0, False))),
+    (raised(), [KILLED_RANK], True),
+    (raised(job="other"), [KILLED_RANK], False),
+    # Shorter than the grace period, and longer.
+    *((raised(110), [fault(kind, 110 - seconds, 110)], seconds > 5)
+      for kind in ("cut", "stop-daemon") for seconds in (2.0, 8.0)),
+    *((raised(), [fault(kind)], False) for kind in ("rate", "stop-rank")),
+    *((raised(text=f"{code}: node-1"), [fault(kind, 100, nodes=(0, 1))], False)
+      for code in ("MISMATCH", "INTERNAL", "INVALID_ARGUMENT", "CANCELLED", "ALREADY_EXISTS")
+      for kind in sorted(rules.EXPLAINS))])
+def test_a_fault_explains_an_error_of_its_time_and_place(error, faults, expected):
+    assert is_explained(error, *faults) is expected
 
 
 def test_a_daemon_logs_its_end_only_to_its_log():
@@ -113,15 +97,3 @@ def test_a_leak_in_each_round_of_ten_minutes_is_found(what):
 def test_a_small_leak_of_memory_is_found_in_a_night():
     assert grown(moments(720, memory=0.05)) == ["memory"]
     assert grown(moments(720, memory=0.01)) == []
-
-
-def test_a_few_moments_show_nothing():
-    assert grown(moments(rules.WARM_UP + rules.MOMENTS_MIN - 1, memory=5)) == []
-
-
-def test_junit_has_a_case_for_each_rule(tmp_path):
-    write_junit(tmp_path / "junit.xml", 7, [("hang", "rank 0 is silent")], 60)
-    cases = {case.get("name"): case.find("failure") for case in
-             ElementTree.parse(tmp_path / "junit.xml").iter("testcase")}
-    assert set(cases) == set(rules.RULES)
-    assert [name for name, failure in cases.items() if failure is not None] == ["hang"]
