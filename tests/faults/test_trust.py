@@ -15,7 +15,7 @@ import termios
 import pytest
 from listening_relay import Listener
 
-from conftest import PATIENCE, RANK, Process, completed, find_program, free_port, mlxcommctl, wait_until
+from conftest import PATIENCE, RANK, Process, find_program, free_port, mlxcommctl, wait_until
 from ground.outcomes import all_fine, at_work, ranks_on
 
 
@@ -96,30 +96,6 @@ def test_a_key_that_is_there_stays(tmp_path):
     assert "another key" in refused and "rotate --take" in refused
     ctl("cluster", "join", "--key-file", key, text=ctl("cluster", "key", "show", "--key-file", key).stdout)
     assert key.read_text() == before
-
-
-def test_a_typing_error_is_found(tmp_path):
-    code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout.strip()
-    wrong = code[:8] + ("A" if code[8] != "A" else "B") + code[9:]
-    refused = ctl("cluster", "join", "--key-file", tmp_path / "new", text=wrong, ok=False)
-    assert "checksum" in refused.stderr and wrong[10:] not in refused.stderr
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
-def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
-    """The command in its message repairs it."""
-    key, config = tmp_path / "the key", tmp_path / "config"
-    ctl("cluster", "create", "--key-file", key)
-    key.chmod(mode)
-    config.write_text(f'state_directory: "{tmp_path}/state" socket_path: "{tmp_path}/socket"\n'
-                      f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
-    command = [find_program("mlxcommd"), "--config", str(config)]
-    refused = completed(command)
-    assert refused.returncode == 2 and "other users may read or write it" in refused.stderr
-    fix = re.search(r"fix it with: (chmod .*)", refused.stderr).group(1)
-    subprocess.run(["sh", "-c", fix], check=True)
-    assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0
 
 
 def test_a_typed_code_is_not_echoed_and_the_terminal_is_restored(tmp_path):
