@@ -3,16 +3,18 @@
 sum:TYPE:COUNT   one all_sum, checked         gather:COUNT   one all_gather
 loop             all_sums until one fails     wait           sleeps until it is killed
 until:FILE       all_sums until it exists     check          sums, gathers and messages between all, checked
+send:COUNT       to the other of two ranks    handle         sets a handler for SIGINT
 
-After an error it checks the latched one.
+With `mpi` as the first word it is a rank of stock MLX's MPI backend, and mlxcomm is never imported.
+After an error it looks at the latched one.
 """
 
 import os
+import signal
 import sys
 import time
 
 import mlx.core as mx
-import mlxcomm
 
 
 def all_sum(world, dtype, count):
@@ -66,16 +68,35 @@ def sum_until(world, stop_file):
             print("looping")
 
 
-def main():
+def check(world):
+    import mlxcomm
+
     try:
-        world = mlxcomm.init(timeout=60)
+        mlxcomm.check(world)
     except mlxcomm.Error as error:
-        print(f"refused {type(error).__name__} rank={error.rank} {error}")
+        print(f"checked {type(error).__name__} code={error.code} rank={error.rank}")
+
+
+def join(is_stock):
+    if is_stock:
+        return mx.distributed.init(backend="mpi")
+    import mlxcomm
+
+    return mlxcomm.init(timeout=60)
+
+
+def main():
+    words = sys.argv[1:]
+    is_stock = words[:1] == ["mpi"]
+    try:
+        world = join(is_stock)
+    except RuntimeError as error:
+        print(f"refused {type(error).__name__} rank={getattr(error, 'rank', None)} {error}")
         return 3
     print(f"joined {world.rank()} of {world.size()}")
     steps = 0
     try:
-        for word in sys.argv[1:]:
+        for word in words[is_stock:]:
             what, *arguments = word.split(":")
             if what == "sum":
                 all_sum(world, getattr(mx, arguments[0]), int(arguments[1]))
@@ -85,6 +106,10 @@ def main():
                 for count in (1, 1000, 100_000, 1_500_000):
                     check_collectives(world, count)
                     check_pairs(world, count)
+            elif what == "send":
+                mx.eval(mx.distributed.send(mx.ones(int(arguments[0])), 1 - world.rank(), group=world))
+            elif what == "handle":
+                signal.signal(signal.SIGINT, lambda *_: print("heard"))
             elif what == "until":
                 sum_until(world, arguments[0])
             elif what == "wait":
@@ -99,11 +124,9 @@ def main():
         print("done")
         return 0
     except RuntimeError as error:
-        print(f"raised {error}")
-    try:
-        mlxcomm.check(world)
-    except mlxcomm.Error as error:
-        print(f"checked {type(error).__name__} code={error.code} rank={error.rank}")
+        print(f"raised {type(error).__name__} {error}" if is_stock else f"raised {error}")
+    if not is_stock:
+        check(world)
     try:
         all_sum(world, mx.float32, 4)
         print("NOT LATCHED")

@@ -260,29 +260,6 @@ except ValueError as error:
                                for rank in (0, 1)]
 
 
-# Why: shrink raised RuntimeError while other threads joined. How: a job is joined at each of its lines.
-def test_a_job_shrinks_while_other_threads_join(solo):
-    survivor = solo.python(0, 2, """
-import itertools, sys, mlxcomm
-world = mlxcomm.init()
-numbers = itertools.count()
-def join(frame, event, _):
-    if frame.f_code.co_name == "shrink" and event == "line":
-        mlxcomm.init(job=f"job-{next(numbers)}", rank=0, size=1)
-    return join
-print("joined")
-try: mlxcomm.barrier(world)
-except mlxcomm.RankLostError:
-    sys.settrace(join)
-    print("ranks:", mlxcomm.shrink(world).size())
-""")
-    victim = solo.python(1, 2, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
-    for rank in (survivor, victim):
-        rank.wait_for("joined")
-    victim.end()
-    assert survivor.finish() == 0 and survivor.lines[-1] == "ranks: 1", survivor.lines
-
-
 # Why: a thread that took Python's lock at the end aborted the process.
 @pytest.mark.parametrize("again", [False, True])
 def test_a_daemon_thread_in_an_operation_does_not_change_how_the_program_ends(cluster, again):

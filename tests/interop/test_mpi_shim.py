@@ -12,11 +12,10 @@ import mlx.core as mx
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, completed, find_test_program, lines_of, wait_until
+from conftest import RANK, SIGKILL, completed, find_test_program, lines_of, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "named_operations.py"
-RANK = FOLDER / "mpi_rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 THROWS = pytest.mark.skipif(mx.__version__ in ("0.31.2", "0.32.0"),
                             reason="this MLX ends the process when an operation on a CPU stream fails")
@@ -28,6 +27,10 @@ def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
     """Starts a rank of stock MLX, with one environment variable of mlxcomm's."""
     return c.rank(rank, size, script, arguments, node=node, job=job,
                   environment={"MLX_MPI_LIBNAME": mlxcomm.mpi_library(), **variables})
+
+
+def one_of_two(c, rank, *words, **more):
+    return stock(c, rank, 2, RANK, "mpi", *words, **more)
 
 
 @pytest.mark.parametrize("backend, nodes, ranks", [
@@ -48,8 +51,8 @@ def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ran
 @LAYOUTS
 def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
     c = cluster(nodes)
-    survivor = stock(c, 0, 2, RANK, "loop")
-    victim = stock(c, 1, 2, RANK, "loop", node=nodes - 1)
+    survivor = one_of_two(c, 0, "loop")
+    victim = one_of_two(c, 1, "loop", node=nodes - 1)
     survivor.wait_for("looping")
     victim.signal(SIGKILL)
     line = survivor.wait_for("raised")
@@ -63,7 +66,7 @@ def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
 @LAYOUTS
 def test_a_mismatch_is_raised_on_both_ranks(cluster, nodes):
     c = cluster(nodes)
-    ranks = [stock(c, 0, 2, RANK, "sum:5"), stock(c, 1, 2, RANK, "sum:6", node=nodes - 1)]
+    ranks = [one_of_two(c, 0, "sum:float32:5"), one_of_two(c, 1, "sum:float32:6", node=nodes - 1)]
     for rank in ranks:
         line = rank.wait_for("raised")
         assert "MISMATCH" in line and "float32[5]" in line and "float32[6]" in line
@@ -72,11 +75,11 @@ def test_a_mismatch_is_raised_on_both_ranks(cluster, nodes):
 
 # Why: nothing reads a send's result; its failure must not be lost with it.
 @THROWS
-@pytest.mark.parametrize("most, words", [("0", ["send:3000000"]), ("", ["send:3000000", "sum:4"])])
+@pytest.mark.parametrize("most, words", [("0", ["send:3000000"]), ("", ["send:3000000", "sum:float32:4"])])
 def test_a_send_that_fails_raises_too(cluster, most, words):
     c = cluster(1, client_settings="operation_timeout_ms: 500")
-    sender = stock(c, 0, 2, RANK, *words, MLXCOMM_SEND_BYTES=most)
-    stock(c, 1, 2, RANK, "wait")
+    sender = one_of_two(c, 0, *words, MLXCOMM_SEND_BYTES=most)
+    one_of_two(c, 1, "wait")
     line = sender.wait_for("raised")
     assert "DEADLINE_EXCEEDED" in line and "rank 1" in line
 
@@ -84,15 +87,15 @@ def test_a_send_that_fails_raises_too(cluster, most, words):
 # Why: the program may end without another operation, which would raise.
 def test_a_send_that_fails_after_the_programs_end_is_reported(cluster):
     c = cluster(1, client_settings="operation_timeout_ms: 500")
-    sender = stock(c, 0, 2, RANK, "send:3000000")
-    stock(c, 1, 2, RANK, "wait")
+    sender = one_of_two(c, 0, "send:3000000")
+    one_of_two(c, 1, "wait")
     line = sender.wait_for("did not arrive")
     assert line.startswith("mlxcomm: a send to rank 1 did not arrive: send float32[3000000] did not"), line
 
 
 @THROWS
 def test_daemon_that_dies_is_an_exception_at_once(solo):
-    ranks = [stock(solo, r, 2, RANK, "loop") for r in (0, 1)]
+    ranks = [one_of_two(solo, r, "loop") for r in (0, 1)]
     ranks[0].wait_for("looping")
     solo.daemons[0].signal(SIGKILL)
     for rank in ranks:
@@ -102,12 +105,12 @@ def test_daemon_that_dies_is_an_exception_at_once(solo):
 
 # Why: MLX's own MPI backend cannot be interrupted in an operation at all.
 def test_ctrl_c_ends_the_wait(solo):
-    stock(solo, 1, 2, RANK, "wait")
-    waiting = stock(solo, 0, 2, RANK, "sum:100000")
+    one_of_two(solo, 1, "wait")
+    waiting = one_of_two(solo, 0, "sum:float32:100000")
     solo.wait_for_an_operation()
     waiting.signal(signal.SIGINT)
     line = waiting.wait_for("r")
-    while "raised" not in line and "interrupted" not in line:
+    while "raised" not in line and "KeyboardInterrupt" not in line:
         line = waiting.wait_for("r")
     assert waiting.finish() != 0
 
@@ -116,8 +119,8 @@ def test_ctrl_c_ends_the_wait(solo):
 @THROWS
 def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
     c = cluster(1)
-    stock(c, 1, 2, RANK, "sum:4", "wait")
-    waiting = stock(c, 0, 2, RANK, "sum:4", "handle", "sum:100000")
+    one_of_two(c, 1, "sum:float32:4", "wait")
+    waiting = one_of_two(c, 0, "sum:float32:4", "handle", "sum:float32:100000")
     wait_until(lambda: "100000" in str(c.operations_in_flight()), "the operation is in flight")
     waiting.signal(signal.SIGINT)
     assert "CANCELLED" in waiting.wait_for("raised")
@@ -131,7 +134,7 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     ({"MLXCOMM_SOCKET": "/nowhere/at/all.sock"}, "UNAVAILABLE"),
 ])
 def test_a_rank_that_cannot_join_is_reported_and_no_rank_trains_by_itself(solo, variables, expected):
-    refused = stock(solo, 0, 2, RANK, "sum:1", **variables)
+    refused = one_of_two(solo, 0, "sum:float32:1", **variables)
     assert expected in refused.wait_for("refused")
     assert refused.finish() == 3
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import RANK, Process, find_program, wait_until
+from conftest import RANK, Process, wait_until
 
 # Before, an exception that went through Python keeps its frames (mlxcomm/tracebacks.py).
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and newer")
@@ -64,21 +64,6 @@ def test_traceback_ends_at_the_programs_line_when_ranks_fail(solo, tmp_path, wha
     check(ranks[0].lines, program, HERE + text, kind)
 
 
-def test_traceback_ends_at_the_programs_line_below_launch(solo, tmp_path):
-    text = HERE + TOGETHER["mismatch"][0]
-    program = tmp_path / "program.py"
-    program.write_text(text)
-    launch = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", solo.socket(0), "--",
-                      sys.executable, str(program)])
-    assert launch.finish() == 1, launch.lines
-    shown = {number: [line[4:] for line in launch.lines if line.startswith(f"[{number}] ")]
-             for number in range(2)}
-    reported = [lines for lines in shown.values() if "Traceback (most recent call last):" in lines]
-    assert reported, launch.lines  # At least one: launch ends the other.
-    for lines in reported:
-        check(lines, program, text, "mlxcomm.MismatchError")
-
-
 @pytest.mark.parametrize("what", ALONE)
 def test_traceback_ends_at_the_programs_line_when_a_call_is_refused(tmp_path, what):
     text, kind = ALONE[what]
@@ -102,15 +87,6 @@ def test_traceback_begins_at_the_programs_line_below_python_m_mlxcomm(tmp_path, 
     assert [line for line in process.lines if line.startswith("  File ")] == [
         f'  File "{shown}", line 3, in <module>', f'  File "{shown}", line 2, in divide'], process.lines
     assert process.lines[-1] == "ZeroDivisionError: division by zero"
-
-
-def test_traceback_ends_at_the_programs_line_below_python_m_mlxcomm(tmp_path):
-    text, kind = ALONE["no such root"]
-    program = tmp_path / "program.py"
-    program.write_text(HERE + text)
-    process = Process([sys.executable, "-m", "mlxcomm", str(program)])
-    assert process.finish() == 1, process.lines
-    check(process.lines, program, HERE + text, kind)
 
 
 @pytest.mark.parametrize("call", ["mlxcomm.barrier()", "mx.eval(mlxcomm.all_reduce(mx.ones(3)))",
