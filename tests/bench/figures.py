@@ -40,7 +40,8 @@ def times_as_fast(figures, ours, column):
 
 def table(figures):
     """A row for each system; ours shows its speed relative to the best peer."""
-    columns = list(dict.fromkeys(column for found in figures.values() for column in found))
+    columns = list(dict.fromkeys(column for found in figures.values() for column in found
+                                 if ", " not in column))
     columns.sort(key=lambda column: int(column) if column.isdigit() else 0)
     rows = [["", *[of_bytes(int(name)) if name.isdigit() else name for name in columns]],
             ["---"] * (1 + len(columns))]
@@ -57,6 +58,24 @@ def table(figures):
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def details(figures):
+    """What a step of a program costs: its p90, CPU time of all ranks and of the daemons, and how often a rank
+    slept."""
+    columns = list(dict.fromkeys(column.removesuffix(", p90") for found in figures.values()
+                                 for column in found if column.endswith(", p90")))
+    if not columns:
+        return ""
+    rows = [["p90; CPU of ranks + daemons; sleeps of a rank", *columns], ["---"] * (1 + len(columns))]
+    for system, found in figures.items():
+        cells = []
+        for column in columns:
+            p90, ranks, daemons, sleeps = (statistics.median(found.get(f"{column}, {what}", [0]))
+                                           for what in ("p90", "CPU", "daemons", "sleeps"))
+            cells.append(f"{of_time(p90)}; {of_time(ranks)} + {of_time(daemons)}; {sleeps:.3g}")
+        rows.append([system, *(cells if found else ["-"] * len(columns))])
+    return "\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def tables(result):
     """The whole text of a run."""
     machine = result["machine"]
@@ -67,6 +86,7 @@ def tables(result):
     for part in result["parts"]:
         if any(part["figures"].values()):
             text += f"\n**{part['part'].replace('_', ' ')}: {part['place']}**\n\n{table(part['figures'])}"
+            text += details(part["figures"])
     if result["left_out"]:
         text += "\nLeft out:\n\n" + "".join(f"- {reason}\n" for reason in result["left_out"])
     return text

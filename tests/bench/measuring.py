@@ -48,12 +48,50 @@ def all_reduce(sizes, seconds=0.05, pause=0):
     return measure
 
 
-def training(steps):
-    """steps: {model: how many are timed}"""
+def steps_of(cases, label=""):
+    """cases: {case of the program: how many steps are timed}. A column for each, and three that say what a
+    step costs (figures.details)."""
     def measure(system, place):
-        words = [f"{model}={count}" for model, count in steps.items()]
-        return system.run(place, words)[0]["median_us"]
+        found = system.run(place, [f"{case}={count}" for case, count in cases.items()])
+        columns = {}
+        for case, step in found[0]["steps"].items():
+            name = f"{label}{case}"
+            columns |= {name: step["median_us"], f"{name}, p90": step["p90_us"],
+                        f"{name}, CPU": sum(one["steps"][case]["cpu_us"] for one in found),
+                        f"{name}, daemons": step["daemons_us"], f"{name}, sleeps": step["sleeps"]}
+        return columns
     return measure
+
+
+def programs(quick):
+    """[(program, what is measured of it)]"""
+    def some(cases):
+        return dict.fromkeys(list(cases)[:1], 5) if quick else cases
+
+    models = {f"{kind}-{how}": 100 for kind in ("llama", "deepseek_v2") for how in ("tensor", "pipeline")}
+    del models["llama-pipeline"]  # mlx-lm has none.
+    return [
+        ("decoding", steps_of(some({"128": 200, "256": 150, "512": 60, "1024": 20}), "hidden ")),
+        ("generating", steps_of(some(models))),
+        ("training", steps_of(some({"digits": 60, "transformer": 4, "lora": 6}))),
+        ("experts", steps_of(some({"16": 200, "256": 50}), "tokens ")),
+    ]
+
+
+def program_parts(quick):
+    """One rank a core, unbound as users run them: mlxcomm, MLX's ring, MLX over Open MPI, and no
+    communication."""
+    places = [Machine("one daemon", 2, 1), Machine("two daemons, loopback", 2, 2),
+              Lab("two daemons, veth pair", pair()),
+              *[Lab(f"two daemons, {rate}", pair(rate=rate)) for rate in ("1gbit", "10gbit")]]
+    made = []
+    for name, measure in programs(quick):
+        program = f"programs/{name}.py"
+        for place in (places[:2] if name == "decoding" else places[1:2]) if quick else places:
+            mpi = [s.MlxMpi(program, "tcp"), *([s.MlxMpi(program, "vader")] if place.nodes == 1 else [])]
+            compared = [s.MlxcommMlx(program), s.MlxRing(program), *mpi, s.MlxAlone(program)]
+            made.append(Part(name, place, compared, measure))
+    return made
 
 
 def start(system, place):
@@ -89,10 +127,7 @@ def parts(quick):
             full = SHAPED_SIZES if wiring.nodes == 2 else SHAPED_SIZES[:1]
             made.append(Part("shaped", Lab(f"{name}, {rate}", wiring), [*both, s.STREAM],
                              all_reduce(sizes(full))))
-    trained = [kind("train_rank.py") for kind in (s.MlxcommMlx, s.MlxRing, s.MlxAlone)]
-    return [*made,
-            Part("training", Machine(*two), trained,
-                 training({"demo": 3} if quick else {"demo": 40, "transformer": 4})),
+    return [*program_parts(quick), *made,
             *[Part("start", Machine(*place), both, start) for place in (one, two)]]
 
 
@@ -136,10 +171,11 @@ def measure(made, rounds, path):
     is_good = True
     result = {"machine": machine(), "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
               "rounds": rounds, "left_out": [], "parts": []}
-    missing = {system.name: why for part in made for system in part.systems if (why := system.missing())}
-    result["left_out"] += [f"{name}: {why}" for name, why in missing.items()]
+    missing = [f"{system.name}: {why}" for part in made for system in part.systems
+               if (why := system.missing())]
+    result["left_out"] += dict.fromkeys(missing)
     for part in made:
-        part.systems = [system for system in part.systems if system.name not in missing]
+        part.systems = [system for system in part.systems if not system.missing()]
         found = {}
         try:
             found, lost = take(part, rounds, result["left_out"])

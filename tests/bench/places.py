@@ -99,6 +99,10 @@ class Place:
     def socket(self, rank):
         return self.cluster.socket(rank % self.nodes)
 
+    def daemons(self):
+        """Returns the daemons' process ids, for a rank that reads what they spend."""
+        return " ".join(str(daemon.child.pid) for daemon in self.cluster.daemons)
+
     def start(self, rank, command, environment, cores=()):
         with started_on(cores):
             return subprocess.Popen(

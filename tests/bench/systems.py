@@ -1,6 +1,7 @@
 """The compared systems, and how each is started at a place. `run` starts all ranks, waits for their end,
 and returns what they wrote (peers/timed_all_reduce.h)."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -58,7 +59,8 @@ class System:
 
 
 def job_environment(place, rank, folder):
-    return {"MLXCOMM_JOB": folder.name, "MLXCOMM_SOCKET": place.socket(rank)}
+    return {"MLXCOMM_JOB": folder.name, "MLXCOMM_SOCKET": place.socket(rank),
+            "BENCH_DAEMONS": place.daemons()}
 
 
 class MlxcommCpp(System):
@@ -66,6 +68,44 @@ class MlxcommCpp(System):
 
     def environment(self, place, rank, folder):
         return super().environment(place, rank, folder) | job_environment(place, rank, folder)
+
+
+def mpirun(place, folder, transport, binds, variables=()):
+    """The command before a rank's own. `transport`: tcp, or vader, which is shared memory."""
+    command = ["mpirun", "-n", place.ranks, "--mca", "pml", "ob1", "--mca", "btl", f"self,{transport}",
+               *[word for name in variables for word in ("-x", name)]]
+    if place.is_lab:
+        return [*command, *across_hosts(place, folder)]
+    command += ["--mca", "btl_tcp_if_include", "127.0.0.0/8", "--host", f"localhost:{place.ranks}",
+                "--mca", "oob_tcp_if_include", "127.0.0.0/8"]
+    if not binds:
+        command += ["--bind-to", "none"]
+    if place.ranks > os.cpu_count():
+        command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+    return command
+
+
+def across_hosts(place, folder):
+    """mpirun runs on the first host and enters the others as it would by ssh. Without mpi_yield_when_idle
+    waiting ranks keep the cores from working ones."""
+    agent = folder / "enter-host"
+    bind = "".join(
+        f'[ "$host" != {place.address(rank)} ] || taskset -cp {cores} $$ > /dev/null\n'
+        for rank in range(place.ranks)
+        if (cores := ",".join(map(str, place.cores(rank)))))
+    agent.write_text('#!/bin/sh\n# HOST COMMAND...; 10.99.0.N is node-(N-1).\nhost=$1; shift\n'
+                     f'{bind}'
+                     'exec ip netns exec "node-$((${host##*.} - 1))" sh -c "$*"\n')
+    agent.chmod(0o755)
+    hosts = ",".join(f"{place.address(rank)}:1" for rank in range(place.ranks))
+    return ["--host", hosts, "--bind-to", "none",
+            "--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1",
+            "--mca", "oob_tcp_if_include", NODE_NET,
+            "--mca", "btl_tcp_if_include", place.networks(),
+            "--mca", "mpi_yield_when_idle", "1"]
+
+
+MAY_BE_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 class OpenMpi(System):
@@ -77,39 +117,11 @@ class OpenMpi(System):
         return super().missing() or ("" if shutil.which("mpirun") else "there is no mpirun")
 
     def start(self, place, folder, words):
-        mpirun = ["mpirun", "-n", place.ranks, "--mca", "pml", "ob1", "--mca", "btl",
-                  "self,vader" if place.nodes == 1 else "self,tcp"]
-        if place.is_lab:
-            mpirun += self._across_hosts(place, folder)
-        else:
-            mpirun += ["--mca", "btl_tcp_if_include", "127.0.0.0/8", "--host",
-                       f"localhost:{place.ranks}", "--mca", "oob_tcp_if_include", "127.0.0.0/8"]
-            if place.ranks > os.cpu_count():
-                mpirun += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        transport = "vader" if place.nodes == 1 else "tcp"
         # On one machine it binds its ranks itself, a core for each if there are enough.
-        return [place.start(0, mpirun + self.command([folder, *words]), {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-            place.cores(0) if place.is_lab else [])]
-
-    @staticmethod
-    def _across_hosts(place, folder):
-        """mpirun runs on the first host and enters the others as it would by ssh. Without
-        mpi_yield_when_idle waiting ranks keep the cores from working ones."""
-        agent = folder / "enter-host"
-        bind = "".join(
-            f'[ "$host" != {place.address(rank)} ] || taskset -cp {cores} $$ > /dev/null\n'
-            for rank in range(place.ranks)
-            if (cores := ",".join(map(str, place.cores(rank)))))
-        agent.write_text('#!/bin/sh\n# HOST COMMAND...; 10.99.0.N is node-(N-1).\nhost=$1; shift\n'
-                         f'{bind}'
-                         'exec ip netns exec "node-$((${host##*.} - 1))" sh -c "$*"\n')
-        agent.chmod(0o755)
-        hosts = ",".join(f"{place.address(rank)}:1" for rank in range(place.ranks))
-        return ["--host", hosts, "--bind-to", "none",
-                "--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1",
-                "--mca", "oob_tcp_if_include", NODE_NET,
-                "--mca", "btl_tcp_if_include", place.networks(),
-                "--mca", "mpi_yield_when_idle", "1"]
+        before = mpirun(place, folder, transport, binds=True)
+        return [place.start(0, before + self.command([folder, *words]), MAY_BE_ROOT,
+                            place.cores(0) if place.is_lab else [])]
 
 
 class Gloo(System):
@@ -122,7 +134,7 @@ class Gloo(System):
 
 
 class Mlx(System):
-    """Through MLX, which exists wherever this runs. The program: mlx_rank.py or train_rank.py."""
+    """Through MLX, which exists wherever this runs. The program: mlx_rank.py or one of programs/."""
 
     backend = ""
 
@@ -132,12 +144,23 @@ class Mlx(System):
     def path(self):
         return FOLDER / self.program
 
+    def missing(self):
+        needs_mlx_lm = self.program in ("programs/generating.py", "programs/training.py")
+        if needs_mlx_lm and importlib.util.find_spec("mlx_lm") is None:
+            return "there is no mlx-lm (tests/interop/requirements.txt)"
+        return super().missing()
+
     def command(self, words):
         return [sys.executable, self.path(), self.backend, *words]
 
     def environment(self, place, rank, folder):
-        memory = KEEPS_FREED_MEMORY if self.program == "train_rank.py" else {}
-        return super().environment(place, rank, folder) | memory
+        return super().environment(place, rank, folder) | self.of_programs()
+
+    def of_programs(self):
+        """The same for all systems: one BLAS thread a rank, and no compiler for each kernel."""
+        if self.program == "mlx_rank.py":
+            return {}
+        return {**KEEPS_FREED_MEMORY, "OPENBLAS_NUM_THREADS": "1", "MLX_DISABLE_COMPILE": "1"}
 
 
 class MlxcommMlx(Mlx):
@@ -156,6 +179,24 @@ class MlxRing(Mlx):
 
     def environment(self, place, rank, folder):
         return super().environment(place, rank, folder) | {"MLX_HOSTFILE": str(folder / "hosts.json")}
+
+
+class MlxMpi(Mlx):
+    """MLX's own MPI backend over Open MPI, whose ranks are not bound, as ours are not."""
+
+    color, backend = "#27ae60", "mpi"
+
+    def __init__(self, program, transport):
+        super().__init__(program)
+        self.transport = transport
+        self.name = f"Open MPI, {'TCP' if transport == 'tcp' else 'shared memory'}, MLX"
+
+    def missing(self):
+        return super().missing() or ("" if shutil.which("mpirun") else "there is no mpirun")
+
+    def start(self, place, folder, words):
+        before = mpirun(place, folder, self.transport, binds=False, variables=self.of_programs())
+        return [place.start(0, before + self.command([folder, *words]), MAY_BE_ROOT | self.of_programs())]
 
 
 class MlxAlone(Mlx):
@@ -200,8 +241,9 @@ class Stream(System):
 
 CPP, MPI, GLOO, LOOP = MlxcommCpp(), OpenMpi(), Gloo(), PlainLoop()
 MLX, RING, ALONE, STREAM = MlxcommMlx(), MlxRing(), MlxAlone(), Stream()
-ALL = [CPP, MPI, GLOO, LOOP, MLX, RING, ALONE, STREAM]
+MPI_TCP, MPI_SHARED = MlxMpi("mlx_rank.py", "tcp"), MlxMpi("mlx_rank.py", "vader")
+ALL = [CPP, MPI, GLOO, LOOP, MLX, RING, MPI_TCP, MPI_SHARED, ALONE, STREAM]
 COLORS = {system.name: system.color for system in ALL}
 LIMITS = {system.name for system in ALL if system.is_limit}
 # Ours, and the systems that it is compared with: those that are called in the same way.
-PEERS = {CPP.name: [MPI.name, GLOO.name], MLX.name: [RING.name]}
+PEERS = {CPP.name: [MPI.name, GLOO.name], MLX.name: [RING.name, MPI_TCP.name, MPI_SHARED.name]}

@@ -128,8 +128,9 @@ def test_every_part_measures_ours(tmp_path):
         where = f"{one['part']}, {one['place']}"
         if any(reason.startswith(f"{where}: ") and "round" not in reason for reason in run["left_out"]):
             continue  # Network namespaces are not allowed here.
-        ours = {systems.MLX.name} if one["part"] == "training" else set(systems.PEERS)
+        is_program = one["part"] in {name for name, _ in measuring.programs(quick=True)}
+        ours = {systems.MLX.name} if is_program else set(systems.PEERS)
         for name in ours:
-            rounds = list(one["figures"][name].values())
+            rounds = [times for column, times in one["figures"][name].items() if ", " not in column]
             assert rounds and all(len(times) == 1 and times[0] > 0 for times in rounds), (where, name)
     assert "| mlxcomm, C++ |" in done.stdout and "1 MiB" in done.stdout

@@ -1,27 +1,13 @@
-"""One rank that trains and times its steps: gradients averaged in buckets of 32 MiB.
-
-Arguments: mlxcomm | ring | alone, the folder for rank-N.json, MODEL=STEPS (demo or transformer).
-alone: every rank trains for itself, at the same time as the others.
-"""
-
-import json
-import os
-import pathlib
-import statistics
-import sys
-import time
-
-backend, folder, *words = sys.argv[1:]
-if backend == "mlxcomm":
-    import mlxcomm
-
-    mlxcomm.install()
+"""A training step with average_gradients, in buckets of 32 MiB; a case is the model: digits, transformer, or
+lora (low-rank adapters of the transformer's linear layers, as mlx_lm.lora trains them)."""
 
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
+from mlx.utils import tree_flatten
+from mlx_lm.tuner.utils import linear_to_lora_layers
+from program import main, rank, world
 
-WARM_UP_STEPS = 2
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH, BATCH = 4096, 384, 6, 6, 32, 2
 
 
@@ -61,34 +47,40 @@ class Transformer(nn.Module):
         return tokens[:, :-1], tokens[:, 1:]
 
 
-MODELS = {"demo": Classifier, "transformer": Transformer}
-rank, ranks = int(os.environ["MLX_RANK"]), int(os.environ["MLX_WORLD_SIZE"])
-world = None
-if backend != "alone":
-    world = mx.distributed.init(backend="any" if backend == "mlxcomm" else backend, strict=True)
+def with_adapters():
+    """As mlx_lm.lora: low-rank adapters of all linear layers are trained, and nothing else."""
+    model = Transformer()
+    model.freeze()
+    linear_to_lora_layers(model.layers, len(model.layers.layers), {"rank": 8, "scale": 20.0, "dropout": 0.0})
+    return model
 
 
-def median_us(model_name, steps):
+MODELS = {"digits": Classifier, "transformer": Transformer, "lora": with_adapters}
+
+
+def trainer(name):
     mx.random.seed(1)
-    model = MODELS[model_name]()
+    model = MODELS[name]()
     optimizer = optim.SGD(learning_rate=0.01, momentum=0.9)
     loss_and_gradient = nn.value_and_grad(
         model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
     mx.eval(model.parameters())
-    taken = []
-    for number in range(WARM_UP_STEPS + steps):
+    number = 0
+
+    def step():
+        nonlocal number
         x, y = model.batch(mx.random.key(2 * number + rank))
-        mx.eval(x, y)
-        begin = time.monotonic()
+        number += 1
         loss, gradients = loss_and_gradient(model, x, y)
         if world is not None:
             gradients = nn.average_gradients(gradients, world)
         optimizer.update(model, gradients)
         mx.eval(model.parameters(), optimizer.state, loss)
-        taken.append(1e6 * (time.monotonic() - begin))
-    return statistics.median(taken[WARM_UP_STEPS:])
+
+    def norms():
+        return [mx.linalg.norm(array.reshape(-1)).item() for _, array in tree_flatten(model.parameters())]
+
+    return step, norms
 
 
-found = {model: median_us(model, int(steps)) for model, steps in (word.split("=") for word in words)}
-pathlib.Path(folder, f"rank-{rank}.json").write_text(
-    json.dumps({"rank": rank, "ranks": ranks, "median_us": found}))
+main(trainer)
