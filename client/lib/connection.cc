@@ -74,20 +74,28 @@ std::string RemedyIfLost(bool is_private) {
          ". Buffers stay readable; connect again to start another";
 }
 
+queue::SchedulingPolicy SchedulingOf(const queue::DaemonHello& hello) {
+  // A longer one would keep a rank from asking about an operation that the others do not call.
+  constexpr std::uint64_t kSpinMostNs = 40'000'000;
+  auto policy = queue::SchedulingPolicy::Choose(hello.scheduling, queue::UsableCores());
+  policy.keep_core_ns = std::min(hello.spin_ms * std::uint64_t{1'000'000}, kSpinMostNs);
+  return policy;
+}
+
 }  // namespace
 
 Connection::Connection(const queue::Dialed& dialed, bool is_private, Mapping arena, Mapping queue,
                        const Control& control)
     : creator_pid_(OwnProcess()),
       is_private_(is_private),
-      scheduling_(queue::SchedulingPolicy::Choose(dialed.hello.scheduling, queue::UsableCores())),
+      scheduling_(SchedulingOf(dialed.hello)),
       rendezvous_timeout_ns_(dialed.hello.rendezvous_timeout_ns),
       control_(control),
       arena_(std::move(arena)),
       queue_(std::move(queue), dialed.descriptors[2]),
       allocator_(arena_.get(), dialed.hello.arena_bytes,
                  static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)), &queue_.header().arena_pages),
-      pages_(arena_.get(), scheduling_.waiting),
+      pages_(arena_.get(), scheduling_),
       calls_(queue_, pages_, allocator_, arena_.get(), scheduling_.waiting, control_,
              RemedyIfLost(is_private)) {}
 

@@ -7,7 +7,7 @@
 // Owner: Pages. Thread: under the session's lock.
 #pragma once
 
-#include <cstdint>
+#include "client/lib/worthwhile.h"
 
 namespace mlxcomm::client {
 
@@ -17,26 +17,17 @@ class FirstLooks {
   static constexpr int kFew = 8;
   static constexpr int kUnderLocksMost = 40;  // One or two microseconds.
 
-  int Next() {
-    if (share_ >= kWorthwhile) return kMany;
-    return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
-  }
+  int Next() { return many_.Next() ? kMany : kFew; }
   // Returns the number for a thread that holds the lock while it checks.
-  int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
+  int UnderLocks() const { return many_.IsLikely() ? kUnderLocksMost : kFew; }
   // Few checks predict nothing about many: of two ranks on one core, each immediately finds what
   // the other called while it had the core.
   void Learn(int looks, bool enough) {
-    if (looks > kFew) share_ = share_ - share_ / 8 + (enough ? kAlways / 8 : 0);
+    if (looks > kFew) many_.Learn(enough);
   }
 
  private:
-  static constexpr std::uint32_t kAlways = 1024;
-  static constexpr std::uint32_t kWorthwhile = kAlways / 4;
-  static constexpr std::uint32_t kFewBeforeTrial = 32;
-
-  std::uint32_t share_ =
-      kAlways;  // Successes of the last waits with many checks; the newest count most.
-  std::uint32_t few_ = 0;
+  Worthwhile many_;
 };
 
 }  // namespace mlxcomm::client

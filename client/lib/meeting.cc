@@ -7,6 +7,7 @@
 
 #include "client/lib/clock.h"
 #include "daemon/reduce/kernels.h"
+#include "proto/queue/core_watch.h"
 #include "proto/types/operation_shape.h"
 
 namespace mlxcomm::client {
@@ -80,6 +81,17 @@ int Meeting::LookAtOnce(const Operation& operation, int most) const {
     queue::AdaptiveSpin::PauseCore();
   }
   return looks;
+}
+
+bool Meeting::WaitAwake(const Operation& operation, std::uint64_t until_ns) const {
+  constexpr int kLooks = 16;  // Less than a microsecond.
+  std::uint64_t now_ns = NowNs();
+  queue::CoreWatch core(now_ns);
+  while (now_ns < until_ns && LookAtOnce(operation, kLooks) == kLooks) {
+    now_ns = NowNs();
+    if (!core.Keeps(now_ns)) return false;
+  }
+  return true;
 }
 
 void Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,

@@ -26,8 +26,12 @@ bool RanksMeet() {
 
 }  // namespace
 
-Pages::Pages(std::byte* arena, queue::SpinLimits waiting)
-    : arena_(arena), is_used_(RanksMeet()), spin_(waiting) {}
+Pages::Pages(std::byte* arena, const queue::SchedulingPolicy& scheduling)
+    : arena_(arena),
+      is_used_(RanksMeet()),
+      cores_(scheduling.cores),
+      spin_(scheduling.waiting),
+      kept_(queue::SpinLimits{0, scheduling.keep_core_ns, false}) {}
 
 void Pages::Take(int descriptor) {
   std::unique_ptr<Meeting> page = is_used_ ? Meeting::Map(descriptor) : nullptr;
@@ -134,14 +138,23 @@ Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
   const Meeting::Operation operation = call.operation;
   const queue::AdaptiveSpin spin = spin_;
   const int looks_most = looks_.Next();
+  const std::uint64_t keep_ns =
+      page.ranks() <= cores_ && kept_.budget_ns() > 0 && keeps_.Next() ? kept_.budget_ns() : 0;
   ++page.users;
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);
-  if (looks == looks_most) page.Wait(operation, spin, until_ns);
+  bool is_wanted = false;
+  if (looks == looks_most) {
+    is_wanted = !page.WaitAwake(operation, std::min(until_ns, began_ns + keep_ns));
+    page.Wait(operation, is_wanted ? queue::AdaptiveSpin() : spin, until_ns);
+  }
   lock.lock();
   looks_.Learn(looks, looks < looks_most);
+  if (looks == looks_most && keep_ns > 0) keeps_.Learn(!is_wanted);
   const Progress progress = page.Look(operation);
-  spin_.Learn(progress == Progress::kMet ? NowNs() - began_ns : UINT64_MAX);
+  const std::uint64_t waited_ns = progress == Progress::kMet ? NowNs() - began_ns : UINT64_MAX;
+  spin_.Learn(waited_ns);
+  kept_.Learn(waited_ns);
   --page.users;
   DropUnused();
   return progress;

@@ -17,7 +17,9 @@
 
 #include "client/lib/first_looks.h"
 #include "client/lib/meeting.h"
+#include "client/lib/worthwhile.h"
 #include "proto/queue/adaptive_spin.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::client {
 
@@ -34,7 +36,7 @@ class Pages {
   };
 
   // `arena` is where the offsets of entries count from.
-  Pages(std::byte* arena, queue::SpinLimits waiting);
+  Pages(std::byte* arena, const queue::SchedulingPolicy& scheduling);
 
   // Takes over the descriptor.
   void Take(int descriptor);
@@ -76,7 +78,10 @@ class Pages {
   Groups groups_;
   Groups::value_type* recent_ = nullptr;        // The group that called last.
   std::vector<std::unique_ptr<Meeting>> left_;  // Groups that were left; still in use.
+  const std::uint32_t cores_;
   queue::AdaptiveSpin spin_;
+  queue::AdaptiveSpin kept_;  // How long a wait may keep its core.
+  Worthwhile keeps_;          // No other thread wanted the core meanwhile.
   FirstLooks looks_;
 };
 

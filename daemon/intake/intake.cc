@@ -144,6 +144,7 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
   answer.magic = queue::kDaemonHelloMagic;
   answer.version = queue::kHelloVersion;
   answer.scheduling = options_.scheduling;
+  answer.spin_ms = options_.spin_ms;
   answer.arena_bytes = session.arena_bytes();
   answer.token = token;
   answer.rendezvous_timeout_ns = options_.rendezvous_timeout_ns;

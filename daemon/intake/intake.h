@@ -65,7 +65,9 @@ struct IntakeOptions {
   std::uint64_t arena_bytes_max = 0;  // Limit of one client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 0;                  // Sent in DaemonHello; 0: not sent.
-  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // Sent in DaemonHello.
+  // Sent in DaemonHello.
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;
+  std::uint16_t spin_ms = 0;
   bool all_users = false;  // False admits only root and the daemon's own user.
   UserOptions users;
   // 0 means three quarters of the limits for all if all_users is set, otherwise all.

@@ -113,6 +113,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
   made.scheduling = SchedulingOf(options, config);
+  made.spin_ms = static_cast<std::uint16_t>(config.spin_ms());
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
   // A private daemon serves one user.
   made.all_users = clients.all_users() && !options.is_private;

@@ -45,8 +45,8 @@ struct DaemonHello {
   std::uint64_t magic;
   std::uint32_t version;     // The daemon's, even in a refusal.
   FailureCode failure_code;  // 0: accepted.
-  Scheduling scheduling;     // Configured for this node.
-  std::uint8_t reserved[2];
+  Scheduling scheduling;     // Configured for this node, like spin_ms (config.proto).
+  std::uint16_t spin_ms;
   std::uint64_t arena_bytes;  // Granted; at most the request.
   std::array<std::uint8_t, kTokenBytes> token;
   char message[208];                    // The reason for a refusal, and the remedy; NUL-terminated.

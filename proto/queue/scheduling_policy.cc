@@ -15,11 +15,13 @@ constexpr std::uint32_t kWorkersMost = 4;
 
 }  // namespace
 
-SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores) {
+SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t usable_cores) {
+  std::uint32_t cores = usable_cores;
   // Another process may send any byte: invalid values count as kAuto.
   if (asked == Scheduling::kFewCores) cores = std::min(cores, kFewCoresMost);
   if (asked == Scheduling::kManyCores) cores = std::max(cores, kFewCoresMost + 1);
   SchedulingPolicy policy;
+  policy.cores = usable_cores;
   policy.loop_awaits_workers = cores > 1;
   policy.workers = std::clamp(cores / 2, 1u, kWorkersMost);
   if (cores <= kFewCoresMost) return policy;

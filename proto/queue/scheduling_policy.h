@@ -26,6 +26,10 @@ enum class Scheduling : std::uint8_t {
 struct SchedulingPolicy {
   // For threads that wait for an operation or for work: the loop, workers, clients.
   SpinLimits waiting{2'000, 250'000, true};
+  std::uint32_t cores = 1;
+  // If each rank of a group on this machine has a core, a rank that waits for the others polls for this long
+  // while no other thread needs its core (core_watch.h).
+  std::uint64_t keep_core_ns = 0;
   // The loop spins while workers do the last pieces of work, and keeps its core.
   bool loop_awaits_workers = false;
   // The loop moves all of a TCP rail's data; false: the rail's thread moves large data.
@@ -37,8 +41,8 @@ struct SchedulingPolicy {
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 
-  // Chooses for a process that may use `cores` cores. `asked` limits `cores` to the range of that policy.
-  static SchedulingPolicy Choose(Scheduling asked, std::uint32_t cores);
+  // Chooses for a process that may use that many cores, or for the nearest number that `asked` is for.
+  static SchedulingPolicy Choose(Scheduling asked, std::uint32_t usable_cores);
 };
 
 // The number of cores that this process may use, at least 1: a cpuset or taskset may limit it.
