@@ -131,7 +131,7 @@ constexpr char kCheckUsage[] = "__check";
 constexpr std::string_view kBeforeVerbs[] = {"--json", "--verbose"};
 constexpr std::string_view kBeforeVerbsWithValue[] = {"--socket", "--config"};
 
-// Returns how many words from `at` on name a verb: 2 for `hosts import FILE`.
+// Returns how many words from `at` on name a verb: 2 for `service logs`.
 std::size_t WordsOfVerb(const std::vector<std::string>& words, std::size_t at) {
   std::size_t most = 0;
   std::string path;

@@ -132,7 +132,7 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                              " bytes of UTF-8 without control characters"));
 }
 
-// Characters with a meaning in commands: --nodes mac-1,mac-[3-4], --ssh-name mac-1=HOST.
+// Characters with a meaning in commands: --nodes mac-1,mac-[3-4].
 constexpr char kNotInNodeNames[] = " ,/[]:=@\"'\\";
 
 void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,

@@ -1,4 +1,4 @@
-"""mlxcommctl hosts import, and launch with hosts over a stand-in for ssh."""
+"""launch with host files, and with hosts over a stand-in for ssh."""
 
 import json
 import os
@@ -6,58 +6,19 @@ import shutil
 import stat
 import sys
 
-import jsonschema
 import pytest
 
 from conftest import completed, find_program
 from conftest import mlxcommctl as ctl
 
-HOSTS = {"backend": "ring", "envs": ["A=1"], "hosts": [
-    {"ssh": "one", "ips": ["127.0.0.1"], "rdma": [None, "rdma_en2"]},
-    {"ssh": "two", "ips": ["127.0.0.2"], "rdma": ["rdma_en2", None]},
-    {"ssh": "three", "ips": ["127.0.0.3"], "rdma": []}]}
-
-
-def test_mlxs_hosts_come_out_as_they_went_in(tmp_path):
-    file = tmp_path / "hosts.json"
-    file.write_text(json.dumps(HOSTS))
-    assert json.loads(ctl("hosts", "import", file).stdout) == HOSTS
-    out = tmp_path / "out.json"
-    assert ctl("hosts", "import", file, "--output", out).returncode == 0
-    assert json.loads(out.read_text()) == HOSTS
-
-
-# Why: mlx.launch and mlx.distributed_config read it, too.
-def test_mpis_hosts_become_a_file_that_mlx_reads(tmp_path):
-    common = pytest.importorskip("mlx._distributed_utils.common")
-    file = tmp_path / "hosts"
-    file.write_text("mac-1 slots=2\nmac-2\n")
-    out = tmp_path / "out.json"
-    assert ctl("hosts", "import", file, "-o", out).returncode == 0
-    read = common.Hostfile.from_file(out)
-    assert [host.ssh_hostname for host in read.hosts] == ["mac-1", "mac-2"]
-    assert json.loads(out.read_text())["hosts"][0]["slots"] == 2
-
 
 def test_mistakes_are_reported_by_file_and_line(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("mac-1\nmac-2 slots=many\n")
-    done = ctl("hosts", "import", file)
-    assert done.returncode == 1 and f"{file}:2: slots: expected 0 to" in done.stderr
-    assert ctl("hosts", "import", tmp_path / "none").stderr.endswith("cannot read the file\n")
-    assert ctl("launch", "--hostfile", file, "--", "true").returncode == 2
-    file.write_text('[{"ssh": "mac-1", "ips": ["x.y"]}]')
-    done = ctl("hosts", "import", file)
-    assert done.returncode == 0 and 'ips of host mac-1: "x.y" is not an IP address' in done.stderr
-
-
-def test_json_is_the_hosts_also_where_they_go_to_a_file(tmp_path):
-    file = tmp_path / "hosts.json"
-    file.write_text(json.dumps(HOSTS))
-    out = tmp_path / "out.json"
-    reported = json.loads(ctl("hosts", "import", file, "--json", "-o", out).stdout)
-    assert reported == json.loads(out.read_text()) == HOSTS
-    jsonschema.validate(reported, json.loads(ctl("schema", "hosts", "import").stdout))
+    done = ctl("launch", "--hostfile", file, "--", "true")
+    assert done.returncode == 2 and f"{file}:2: slots: expected 0 to" in done.stderr
+    done = ctl("launch", "--hostfile", tmp_path / "none", "--", "true")
+    assert done.returncode == 2 and done.stderr.endswith("cannot read the file\n")
 
 
 def ssh(folder, script='exec sh -c "$command"\n'):
@@ -117,6 +78,16 @@ def test_the_socket_of_the_environment_is_that_of_all_hosts(tmp_path):
                "sh", "-c", "echo $MLXCOMM_SOCKET",
                env={**os.environ, "MLXCOMM_SOCKET": "/run/mine"})
     assert sorted(done.stdout.splitlines()) == ["[0] /run/mine", "[1] /run/mine"], done.stderr
+
+
+# Why: they were made for mlx.launch; launch must need no change of them.
+def test_mlxs_host_file_starts_ranks_on_its_hosts(tmp_path):
+    hosts = [{"ssh": "far", "ips": ["127.0.0.1"], "rdma": [None, "rdma_en2"]},
+             {"ssh": "localhost", "ips": ["127.0.0.2"], "rdma": ["rdma_en2", None]}]
+    (tmp_path / "hosts.json").write_text(json.dumps({"backend": "jaccl", "envs": ["A=1"], "hosts": hosts}))
+    done = ctl("launch", "--ssh", ssh(tmp_path), "--hostfile", tmp_path / "hosts.json", "--",
+               "sh", "-c", "echo $MLX_RANK of $MLX_WORLD_SIZE, $A")
+    assert sorted(done.stdout.splitlines()) == ["[0] 0 of 2, 1", "[1] 1 of 2, 1"], done.stderr
 
 
 def test_a_host_file_with_several_ranks_on_a_host_warns_of_the_shared_gpu(tmp_path):

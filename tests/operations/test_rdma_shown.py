@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from conftest import Process, completed, find_program, mlxcommctl, wait_until
+from conftest import Process, completed, find_program, wait_until
 from operations.test_rdma import fake_verbs, rdma_rails, start, verbs  # noqa: F401
 
 # A device named after the loopback interface, as rdma_en2 is after en2.
@@ -170,21 +170,3 @@ def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, fak
     found = verdicts(text)
     assert found["channel"] == "hung" and found["pair-uc"] == found["message"] == "crashed", text
     assert found["describe"] == found["depth"] == found["regions"] == "worked", text
-
-
-def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
-    c = start(cluster, verbs, 3, "APPLE")
-    file = tmp_path / "hosts.json"
-    assert c.ctl("hosts", "export", "-o", str(file)) == ""
-    hosts = json.loads(file.read_text())
-    assert hosts["backend"] == "jaccl"
-    assert [host["rdma"] for host in hosts["hosts"]] == [
-        [None if i == j else "rdma_en1" for j in range(3)] for i in range(3)]
-    # Both accept the file unchanged, and import checks its matrix as MLX does.
-    common = pytest.importorskip("mlx._distributed_utils.common")
-    assert [host.rdma for host in common.Hostfile.from_file(file).hosts] == [
-        host["rdma"] for host in hosts["hosts"]]
-    done = mlxcommctl("hosts", "import", file)
-    assert json.loads(done.stdout) == hosts, done.stderr
-    plain = json.loads(c.ctl("hosts", "export", "--backend", "ring"))
-    assert plain["backend"] == "ring" and plain["hosts"][0]["rdma"] == hosts["hosts"][0]["rdma"]

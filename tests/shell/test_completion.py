@@ -160,7 +160,7 @@ def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     assert completed("mlxcommctl status --socket my") == r"mlxcommctl status --socket my\ notes.sock"
     assert completed("mlxcommctl status --socket some") == r"mlxcommctl status --socket some\ folder" + end
     assert completed("mlxcommctl status --socket=my") == r"mlxcommctl status --socket=my\ notes.sock"
-    assert completed("mlxcommctl hosts export --backend=r") == "mlxcommctl hosts export --backend=ring"
+    assert completed("mlxcommctl launch --stdin=n") == "mlxcommctl launch --stdin=none"
     line = "mlxcommctl bench --job=one --op all_"
     assert completed(line + "r") == line + "reduce"
     assert completed("mlxcommctl launch -n 2 -- cat my") == r"mlxcommctl launch -n 2 -- cat my\ notes.sock"
@@ -178,7 +178,7 @@ def test_fish_completes_files_too(tmp_path):
     assert fish_offers("mlxcommctl status --socket=my", tmp_path) == {"--socket=my notes.sock",
                                                                       "--socket=my folder/"}
     assert fish_offers("mlxcommctl launch --cwd my", tmp_path) == {"my folder/"}
-    assert fish_offers("mlxcommctl hosts export --backend=r", tmp_path) == {"--backend=ring"}
+    assert fish_offers("mlxcommctl launch --stdin=n", tmp_path) == {"--stdin=none"}
     assert "my notes.sock" in fish_offers("mlxcommctl launch -n 2 -- cat my", tmp_path)
 
 

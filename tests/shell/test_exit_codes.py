@@ -60,7 +60,6 @@ def test_wrong_usage_names_the_mistake_and_the_help():
 def test_a_value_that_is_empty_is_wrong_usage():
     options = [(verb, "--socket") for verb, command in verbs().items() if has(command, "--socket")]
     options += [("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile"),
-                ("hosts export", "--nodes"), ("hosts export", "--rank-order"),
                 ("doctor --ssh", "--hosts"), ("doctor --ssh", "--hostfile")]
     for verb, option in options:
         done = mlxcommctl(*verb.split(), option, "", *ARGUMENTS.get(verb, []))

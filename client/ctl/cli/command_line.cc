@@ -45,8 +45,6 @@ std::string VerbOfOtherTools(const std::string& word) {
       {"bench", "perf benchmark speed"},
       {"bugreport", "report bug"},
       {"topology", "graph map"},
-      {"hosts import", "import"},
-      {"hosts export", "export"},
       {"trace", "perfetto profile"},
       {"python -m mlxcomm firstlight", "firstlight"}};
   for (const auto& [ours, theirs] : kTheirsByOurs) {

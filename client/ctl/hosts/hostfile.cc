@@ -12,8 +12,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/ctl/cli/json_text.h"
-#include "client/ctl/hosts/host_list.h"
 #include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
 
@@ -256,27 +254,11 @@ Failure ReadTexts(const std::string& place, const json& values, std::vector<std:
   return {};
 }
 
-// Reads one entry for each rank: null, a device, or a list of devices.
-Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
-  if (!values.is_array())
-    return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    std::vector<std::string>& devices = host.rdma.emplace_back();
-    const std::string here = place + "[" + std::to_string(i) + "]";
-    if (values[i].is_null()) continue;
-    const json list = values[i].is_array() ? values[i] : json::array({values[i]});
-    const Failure failure = ReadTexts(here, list, devices);
-    if (!failure.ok()) return Invalid(here, "expected null, a device or a list of devices");
-  }
-  return {};
-}
-
 Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   if (!value.is_object()) {
     return Invalid(
         place,
-        std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
-            value.dump().substr(0, 80) +
+        "expected {\"ssh\": ...}, got " + value.dump().substr(0, 80) +
             (value.is_array() ? " (is this a file of addresses that mlx.launch made for its ranks?)"
                               : ""));
   }
@@ -287,14 +269,6 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
     return Invalid(place + ".ssh",
                    "expected a host like mac-1 or user@10.0.0.1, got " + InQuotes(host.name));
   }
-  if (value.contains("ips")) {
-    if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok())
-      return failure;
-  }
-  if (value.contains("rdma")) {
-    if (Failure failure = ReadRdma(place + ".rdma", value["rdma"], host); !failure.ok())
-      return failure;
-  }
   if (!value.contains("slots")) return {};
   const json& slots = value["slots"];
   const std::uint64_t count = slots.is_number_unsigned() ? slots.get<std::uint64_t>() : 0;
@@ -303,34 +277,6 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
                    "expected 0 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
   }
   host.slots = static_cast<unsigned>(count);
-  return {};
-}
-
-// JACCL needs an entry in `rdma` for each host: null for the host itself, and a device to each other host (in
-// a ring: to each neighbour). Other backends ignore the field.
-Failure CheckJaccl(const std::string& path, const Hostfile& file) {
-  const bool ring = file.backend == "jaccl-ring";
-  if (!ring && file.backend != "jaccl") return {};
-  const std::size_t count = file.hosts.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::vector<std::vector<std::string>>& rdma = file.hosts[i].rdma;
-    const std::string place = path + ": hosts[" + std::to_string(i) + "].rdma";
-    if (rdma.size() != count) {
-      return Invalid(place, "expected " + std::to_string(count) + " entries, one for each host (" +
-                                file.backend + "), got " + std::to_string(rdma.size()));
-    }
-    for (std::size_t j = 0; j < count; ++j) {
-      const std::string here = place + "[" + std::to_string(j) + "]";
-      if (j == i && !rdma[j].empty()) {
-        return Invalid(here, "expected null for the host itself, got " + InQuotes(rdma[j][0]));
-      }
-      const bool beside = (i + 1) % count == j || (j + 1) % count == i;
-      if (j != i && rdma[j].empty() && (beside || !ring)) {
-        return Invalid(here, "expected the device that leads to " + file.hosts[j].name + " (" +
-                                 file.backend + "), got none");
-      }
-    }
-  }
   return {};
 }
 
@@ -345,7 +291,7 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
     if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok())
       return failure;
   }
-  return CheckJaccl(path, file);
+  return {};
 }
 
 // Returns the maximum nesting depth, ignoring brackets in quotes.
@@ -378,10 +324,6 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
     // as the file.
     const std::string what = std::string(error.what()).substr(0, 512);
     return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
-  }
-  if (root.is_object() && root.contains("backend")) {
-    const Failure failure = ReadText(path + ": backend", root["backend"], file.backend);
-    if (!failure.ok()) return failure;
   }
   if (root.is_object() && root.contains("envs")) {
     if (Failure failure = ReadTexts(path + ": envs", root["envs"], file.envs); !failure.ok())
@@ -442,12 +384,6 @@ Failure ParseHostList(const std::string& called, std::string_view text, Hostfile
     host.clear();
   }
   return {};
-}
-
-std::string HostfileJson(const Hostfile& file) {
-  v1::HostList list;
-  FillHosts(file, list);
-  return JsonOf(std::move(list));
 }
 
 bool IsThisMachine(const std::string& host, const std::string& own_name) {

@@ -1,14 +1,12 @@
-// Lists of hosts in the formats of other programs:
+// Reads the hosts of `launch` from files of other programs, and from the command line:
 //
-//   MLX, a list      [{"ssh": "mac-1", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en2"]}, ...]
+//   MLX, a list      [{"ssh": "mac-1", "slots": 2}, ...]
 //   MLX, an object   {"backend": "ring", "envs": ["A=1"], "hosts": [as above]}
 //   MPI, DeepSpeed   mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2:2,node[01-04]     mac-2 has two ranks
 //
-// `rdma` lists the devices that lead to each other host; they are checked for MLX's `jaccl` and `jaccl-ring`.
-//
-// Our own format is MLX's object with `slots` (the number of ranks) in a host, which mlx.launch ignores. At
-// most kHostsMax hosts.
+// `slots` is the number of ranks; mlx.launch ignores it. MLX's `backend`, `ips` and `rdma` are ignored,
+// because the daemons find their cables. At most kHostsMax hosts.
 #pragma once
 
 #include <string>
@@ -23,14 +21,11 @@ inline constexpr std::size_t kHostsMax = 4096;
 inline constexpr unsigned kSlotsMax = 1024;
 
 struct HostEntry {
-  std::string name;  // The argument for ssh: "mac-1", "user@10.0.0.1".
-  std::vector<std::string> ips;
-  std::vector<std::vector<std::string>> rdma;  // The devices towards each rank; empty: null.
-  unsigned slots = 1;                          // Number of ranks; 0: unused.
+  std::string name;    // The argument for ssh: "mac-1", "user@10.0.0.1".
+  unsigned slots = 1;  // Number of ranks; 0: unused.
 };
 
 struct Hostfile {
-  std::string backend;            // MLX's: "ring", "jaccl", "jaccl-ring", "mpi", "nccl".
   std::vector<std::string> envs;  // "NAME=VALUE".
   std::vector<HostEntry> hosts;
   std::string note;  // Lists the file's ignored settings, for the user.
@@ -44,8 +39,6 @@ Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);
 // Parses "a:2,b[1-3]"; `called` is its name in errors.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
-// Our own format, which MLX reads, too (HostList of ctl.proto).
-std::string HostfileJson(const Hostfile& file);
 
 // The ranks of a host. Ranks are numbered in the order of the list; a host that is listed several times gets
 // all its ranks over one connection.

@@ -423,7 +423,8 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
       R"(Another host needs sshd, ssh without prompts, and the same release of mlxcommctl. No rank
 starts before all hosts have answered and found the program and the script. On other hosts
 mlxcommctl's folder is first in PATH. `launch train.py` runs a script with the Python of
-mlxcomm's environment.
+mlxcomm's environment. A host file is MLX's, a list or an object, or MPI's (slots=, user=,
+host:2, node[01-04]).
 
 Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables of --env. Unless they
 are set, it also gets MLXCOMM_INSTALL=all (Python programs use the daemon whatever backend
