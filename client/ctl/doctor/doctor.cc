@@ -15,7 +15,7 @@
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/ssh_command.h"
 #include "proto/system/program.h"

@@ -23,7 +23,7 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 #include "client/ctl/launch/launch.h"
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/launch_run.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 #include "client/ctl/launch/launch.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/failure.h"

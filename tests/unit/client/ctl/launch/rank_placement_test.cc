@@ -1,5 +1,5 @@
 // Which ranks run on which host.
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Host files of MLX and MPI, and host lists.
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 
 #include <string>
 #include <vector>

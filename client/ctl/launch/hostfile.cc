@@ -1,4 +1,4 @@
-#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/hostfile.h"
 
 #include <fcntl.h>
 
