@@ -61,14 +61,15 @@ exec sh -c "$(printf %s "$*" | sed "s,'[^']*my scripts',{there},g")"\n""")
 
 def test_copy_refuses_the_home_folder_and_reports_a_failed_copy(tmp_path):
     (tmp_path / "train.py").write_text("")
-    stand_in = ssh(tmp_path, "exit 255\n")
+    stand_in = ssh(tmp_path, "echo 'ada@far: Permission denied (publickey).' >&2; exit 255\n")
     copy = ["launch", "--ssh", stand_in, "--hosts", "far", "--copy", "--cwd", tmp_path, "--",
             "python", "train.py"]
     done = ctl(*copy, env={**os.environ, "HOME": str(tmp_path)})
     assert done.returncode == 2
     assert f"--copy: it would copy all of {tmp_path}: put the script into a folder of its own" in done.stderr
     done = ctl(*copy)
-    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code" in done.stderr
+    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code 255" in done.stderr
+    assert "; give it this user's key (ssh-copy-id far" in done.stderr
 
 
 # Why: only local ranks inherited it.
@@ -117,8 +118,9 @@ def test_a_host_without_mlxcomm_is_reported(tmp_path):
                              ' PATH=/usr/bin:/bin; exec sh -c "$command"\n')
     done = launch(stand_in, "--", "true")
     assert done.returncode == 1, done.stdout
-    assert "[far] mlxcommctl is neither at" in done.stderr and "install mlxcomm here" in done.stderr
-    assert "host far: ssh ended with exit code 127; nothing was started" in done.stderr
+    assert "[far] mlxcommctl is neither at" in done.stderr
+    assert "host far: ssh ended with exit code 127: install the same release there" in done.stderr
+    assert done.stderr.endswith("; nothing was started\n")
 
 
 def test_every_unavailable_host_is_reported(tmp_path):
@@ -126,7 +128,8 @@ def test_every_unavailable_host_is_reported(tmp_path):
     done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
     assert done.returncode == 1 and not (tmp_path / "started").exists()
     assert sorted(done.stderr.splitlines()) == [
-        f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started" for i in (1, 2)]
+        f"mlxcommctl: host away{i}: ssh ended with exit code 255: try it by hand (ssh -v away{i} true); "
+        "nothing was started" for i in (1, 2)]
 
 
 # Why: a program that knows only MLX's MPI backend must use the daemon unchanged.
@@ -190,6 +193,7 @@ def test_garbage_from_a_host_ends_the_launch(tmp_path):
 def test_a_missing_ssh_is_reported():
     done = launch("no-such-ssh", "--", "true")
     assert done.returncode == 1 and "cannot start no-such-ssh" in done.stderr
+    assert "install OpenSSH's client (openssh-client), or name the command (--ssh)" in done.stderr
 
 
 @pytest.mark.parametrize("words", [

@@ -141,8 +141,31 @@ def test_an_unreachable_host_does_not_disturb_the_others(hosts, other, said):
     done = hosts.run("--hosts", f"node-1,{other}", *sh(f"touch {hosts.folder}/started"))
     assert done.returncode == 1
     assert f"[{other}] ssh: " in done.stderr and said in done.stderr, done.stderr
-    assert f"host {other}: ssh ended with exit code 255; nothing was started" in done.stderr
+    assert f"host {other}: ssh ended with exit code 255: check " in done.stderr
+    assert done.stderr.endswith("; nothing was started\n")
     assert not (hosts.folder / "started").exists()
+
+
+# How: the messages of the real OpenSSH lead to the remedies.
+def test_launch_reports_what_to_do_about_a_host_that_ssh_does_not_reach(hosts):
+    def reported(host, config=None):
+        done = hosts.run("--hosts", host, *sh("true"), config=config)
+        assert done.returncode == 1, done.stderr
+        return done.stderr
+
+    one_known = hosts.client_config("knows_one", known=["node-1"])
+    assert hosts.run("--hosts", "node-1", *sh("true"), config=one_known).returncode == 0
+    assert "compare the fingerprint and accept it (ssh node-2 true)" in reported("node-2", one_known)
+    changed = hosts.client_config("changed", known=[])
+    (hosts.folder / "changed_hosts").write_text(
+        "node-2 " + " ".join((hosts.folder / "user_key.pub").read_text().split()[:2]) + "\n")
+    assert "forget its old key (ssh-keygen -R node-2)" in reported("node-2", changed)
+    (hosts.folder / "authorized").write_text("")
+    assert "give it this user's key (ssh-copy-id node-1;" in reported("node-1")
+    assert "check the name" in reported("no-such-node")
+    hosts.servers[1].signal(signal.SIGTERM)
+    hosts.servers[1].finish()
+    assert "let it accept ssh" in reported("node-1")
 
 
 def test_environment_comes_as_it_is(hosts):

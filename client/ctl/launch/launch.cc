@@ -154,8 +154,11 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
                               ? absl::StrCat("rsync ended ", HowEnded(output->exit_code), ": ",
                                              MakePrintable(output->text.substr(0, 1000)))
                               : std::string(output.status().message());
+  const std::string remedy = output.ok() && output->exit_code == kSshFailed
+                                 ? SshRemedy(host, kSshFailed, output->text)
+                                 : "rsync is needed on both hosts";
   return {FailureCode::kUnavailable, kNoRank,
-          absl::StrCat("cannot copy to ", host, ": ", why, " (rsync is needed on both hosts)")};
+          absl::StrCat("cannot copy to ", host, ": ", why, "; ", remedy)};
 }
 
 // The number of hosts with ranks. With several, ranks use no private daemon, because it cannot reach others.

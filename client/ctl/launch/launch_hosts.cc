@@ -53,7 +53,9 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
           "or name hosts (--hosts)");
     }
     if (!IsNodesHost(one.name)) {
-      return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
+      return Invalid(
+          "--nodes: node \"" + shown +
+          "\" has no name for ssh: set node_name in its configuration, or name hosts (--hosts)");
     }
     HostEntry& entry = file.hosts.emplace_back();
     entry.name = one.name == status.node() ? "localhost" : one.name;

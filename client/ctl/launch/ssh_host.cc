@@ -23,6 +23,7 @@ namespace {
 // Limits how long ssh may take to start the agent. Its own timeouts are shorter.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
+constexpr std::size_t kLastTextBytesMax = 4096;
 constexpr std::size_t kReportBytesMax = 2000;  // Longer messages of an agent are cut.
 // The agent may ask the daemon about the outcome for this long.
 constexpr auto kOutcomePatience = std::chrono::seconds(6);
@@ -158,7 +159,12 @@ void SshHost::ShowText() {
     std::string line = text_left_.substr(0, end);
     text_left_.erase(0, end == std::string::npos ? end : end + 1);
     while (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) listener_.OnHostText(name_, line);
+    if (line.empty()) continue;
+    listener_.OnHostText(name_, line);
+    if (has_hello_) continue;
+    last_text_ += line + "\n";
+    if (last_text_.size() > kLastTextBytesMax)
+      last_text_.erase(0, last_text_.size() - kLastTextBytesMax);
   }
 }
 
@@ -220,7 +226,12 @@ void SshHost::Reap() {
   reaped_ = true;
   ReadText();
   to_.Reset();
-  if (!begun_ && !ending_) return Fail("ssh ended " + HowEnded(ExitCodeOf(status_)));
+  if (!begun_ && !ending_) {
+    const int code = ExitCodeOf(status_);
+    const bool is_explained = WIFEXITED(status_) && !has_hello_;
+    return Fail("ssh ended " + HowEnded(code) +
+                (is_explained ? ": " + SshRemedy(name_, code, last_text_) : ""));
+  }
   if (begun_ && !running_.empty() &&
       !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
     Fail("the connection is lost (ssh ended " + HowEnded(ExitCodeOf(status_)) + "), and so " +
@@ -231,7 +242,8 @@ void SshHost::Reap() {
 void SshHost::CheckDeadlines() {
   if (reaped_) return;
   if (!ready_ && !ending_ && Clock::now() >= hello_by_) {
-    Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
+    Fail("no answer within " + std::to_string(kHelloPatience.count()) +
+         " s: " + SshRemedy(name_, kSshFailed, "timed out"));
   }
   if (Clock::now() >= gone_by_) {
     ::kill(pid_, SIGKILL);  // The agent ends with the connection.

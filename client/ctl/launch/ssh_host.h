@@ -71,6 +71,7 @@ class SshHost : public RankHost {
   FileDescriptor from_;
   FileDescriptor text_;
   std::string text_left_;
+  std::string last_text_;  // Explains why ssh ended; kept until the agent answers.
   bool has_hello_ = false;
   bool ready_ = false;  // The agent has checked the command.
   bool begun_ = false;

@@ -41,6 +41,53 @@ TEST_F(SshCommandTest, SshNeverPrompts) {
                                    "ConnectTimeout=10", "-o", "ServerAliveInterval=10"));
 }
 
+TEST(SshRemedyTest, EachMessageOfSshLeadsToItsRemedy) {
+  const struct {
+    const char* message;
+    const char* remedy;
+  } cases[] = {
+      {"ssh: Could not resolve hostname mac-2: Name or service not known\n",
+       "Host mac-2, HostName"},
+      {"ssh: Could not resolve hostname mac-2: nodename nor servname provided, or not known\n",
+       ".ssh/config"},
+      {"ssh: connect to host mac-2 port 22: Connection refused\n",
+       "System Settings, General, Sharing, Remote Login"},
+      {"ssh: connect to host mac-2 port 22: Connection timed out\n", "firewall"},
+      {"ssh: connect to host mac-2 port 22: Operation timed out\n", "awake"},
+      {"Connection timed out during banner exchange\nConnection to 10.0.0.2 port 22 timed out\n",
+       "awake"},
+      {"ssh: connect to host mac-2 port 22: No route to host\n", "Local Network"},
+      {"ssh: connect to host mac-2 port 22: Host is down\n", "awake"},
+      {"No ED25519 host key is known for mac-2 and you have requested strict checking.\n"
+       "Host key verification failed.\n",
+       "compare the fingerprint and accept it (ssh ada@mac-2 true)"},
+      {"@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@\n"
+       "Host key for mac-2 has changed and you have requested strict checking.\n"
+       "Host key verification failed.\n",
+       "set up again, forget its old key (ssh-keygen -R mac-2)"},
+      {"ada@mac-2: Permission denied (publickey,password,keyboard-interactive).\n",
+       "ssh-copy-id ada@mac-2; none yet: ssh-keygen -t ed25519"},
+      {"Received disconnect from 10.0.0.2 port 22:2: Too many authentication failures\n",
+       "ssh-add"},
+      // A banner may say anything.
+      {"Connection refused? Call the desk.\nada@mac-2: Permission denied (publickey).\n",
+       "ssh-copy-id"},
+      {"kex_exchange_identification: Connection closed by remote host\n", "ssh -v ada@mac-2"},
+      {"/etc/ssh/ssh_config: line 3: Bad configuration option: foo\n", "ssh -v ada@mac-2"},
+      {"", "ssh -v ada@mac-2"},
+  };
+  for (const auto& one : cases)
+    EXPECT_THAT(SshRemedy("ada@mac-2", 255, one.message), HasSubstr(one.remedy)) << one.message;
+}
+
+TEST(SshRemedyTest, ExitCodeDistinguishesSshFromWhatItRuns) {
+  EXPECT_THAT(SshRemedy("a", 127, "mlxcommctl: cannot start ssh: No such file or directory\n"),
+              StartsWith("install OpenSSH's client"));
+  EXPECT_THAT(SshRemedy("a", 134, "dyld: Library not loaded\n"), HasSubstr("same release"));
+  EXPECT_THAT(SshRemedy("a", 1, "scp: Connection refused\n"), HasSubstr("ssh a true"))
+      << "it is the command's";
+}
+
 TEST_F(SshCommandTest, ProbePrintsPathVersionAndStatus) {
   const std::string odd = "it's $(id) \\ here";
   const std::string path = Make(odd, R"(case "$1" in --version) echo 7.1 ;;
@@ -68,8 +115,9 @@ TEST_F(SshCommandTest, BothReportAMissingProgram) {
   const std::string nowhere = folder_ + "/none";
   EXPECT_EQ(Run(ProbeCommand(nowhere, "")),
             "mlxcommctl probe 1\nnone /usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin\n");
-  EXPECT_THAT(Run(AgentCommand(nowhere)),
-              StartsWith("mlxcommctl is neither at " + nowhere + " nor in PATH"));
+  const std::string reported = Run(AgentCommand(nowhere));
+  EXPECT_EQ(reported, "mlxcommctl is neither at " + nowhere + " nor in PATH\n");
+  EXPECT_THAT(SshRemedy("a", 127, reported), HasSubstr("at the same path as here"));
   EXPECT_EQ(Run(AgentCommand(Make("ctl", "echo \"agent: $*\""))), "agent: launch-agent\n");
 }
 
