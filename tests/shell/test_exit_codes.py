@@ -59,8 +59,7 @@ def test_wrong_usage_names_the_mistake_and_the_help():
 # Why: an unset variable of a script must not select the usual daemon or this machine.
 def test_a_value_that_is_empty_is_wrong_usage():
     options = [(verb, "--socket") for verb, command in verbs().items() if has(command, "--socket")]
-    options += [("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile"),
-                ("doctor --ssh", "--hosts"), ("doctor --ssh", "--hostfile")]
+    options += [("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile")]
     for verb, option in options:
         done = mlxcommctl(*verb.split(), option, "", *ARGUMENTS.get(verb, []))
         assert done.returncode == 2 and f"{option}: expected" in done.stderr, (verb, option, done)

@@ -20,7 +20,6 @@ void CheckPython(const Facts& facts, Findings& findings);
 void CheckDiscovery(const Facts& facts, Findings& findings);
 void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
-void CheckSsh(const Facts& facts, Findings& findings);
 
 // A node's part of the reports; empty if its daemon does not answer.
 const v1::NodeCheckup& CheckupOf(const ClusterFacts& cluster, const std::string& node);

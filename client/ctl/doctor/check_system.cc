@@ -255,7 +255,6 @@ Findings Check(const Facts& facts) {
     CheckLinks(facts, findings);
     CheckNodes(facts, findings);
   }
-  CheckSsh(facts, findings);
   return findings;
 }
 

@@ -15,9 +15,6 @@
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
-#include "client/ctl/launch/hostfile.h"
-#include "client/ctl/launch/launch_hosts.h"
-#include "client/ctl/launch/ssh_command.h"
 #include "proto/system/program.h"
 #include "proto/types/version.h"
 
@@ -33,11 +30,6 @@ struct DoctorOptions {
   bool fix = false;
   bool yes = false;
   bool codes = false;
-  bool ssh = false;
-  std::string hosts;  // If this and `hostfile` are empty: the cluster's other nodes.
-  std::string hostfile;
-  std::string ssh_command = "ssh";
-  std::uint64_t ssh_timeout_ns = 30'000'000'000;
   std::uint64_t recent_ns = 600'000'000'000;
 };
 
@@ -90,44 +82,10 @@ bool ApplyFixes(const std::vector<Finding>& findings, bool yes) {
   return well;
 }
 
-SshFacts TrySsh(const SshTargets& wanted, const ClusterFacts& cluster) {
-  NodeHosts chosen;
-  if (wanted.of_cluster && cluster.daemon_answers) chosen = HostsOfNodes(cluster.status);
-  chosen.hosts.insert(chosen.hosts.end(), wanted.hosts.begin(), wanted.hosts.end());
-  return {.asked = true,
-          .of_cluster = wanted.of_cluster,
-          .hosts = ProbeHosts(chosen.hosts, wanted.how),
-          .nameless = chosen.nameless};
-}
-
-Failure ChooseSsh(const DoctorOptions& options, SshTargets& chosen) {
-  chosen.how.command = SshCommand(options.ssh_command);
-  chosen.how.own_path = OwnPath(options.called);
-  chosen.how.socket_path = options.socket_path;
-  chosen.how.timeout_ns = options.ssh_timeout_ns;
-  chosen.of_cluster = options.hosts.empty() && options.hostfile.empty();
-  if (chosen.of_cluster) return {};
-  LaunchOptions wanted;
-  wanted.hosts = options.hosts;
-  wanted.hostfile = options.hostfile;
-  Hostfile file;
-  if (Failure failure = ChooseHosts(wanted, file); !failure.ok()) return failure;
-  for (const PlacedRanks& placed : PlaceRanks(file.hosts, 0, OwnHostName())) {
-    if (!placed.local) chosen.hosts.push_back(placed.host);
-  }
-  return {};
-}
-
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
   DiagnosisOptions how{OwnPath(options.called), options.socket_path, options.config_file};
   how.recent_ns = options.recent_ns;
-  if (options.ssh) {
-    if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
-      return Fail(kExitUsage, "--ssh-command: expected a command, got nothing");
-    const Failure failure = ChooseSsh(options, how.ssh.emplace());
-    if (!failure.ok()) return Fail(kExitUsage, failure.message);
-  }
   std::vector<Finding> findings = Diagnose(how);
   const std::string text = options.json ? FindingsAsJson(findings)
                                         : RenderFindings(findings, options.all, ColoursWanted());
@@ -159,7 +117,6 @@ std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
     how.python.socket_path = options.socket_path;
   }
   facts.system = CollectSystem(how);
-  if (options.ssh) facts.ssh = TrySsh(*options.ssh, facts.cluster);
   return Check(facts).Sorted();
 }
 
@@ -179,28 +136,6 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   AddDuration(doctor, "--recent", options->recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
               "How far back refusals and corrupted data are reported (10m)");
-  CLI::Option* const ssh =
-      doctor.add_flag("--ssh", options->ssh, "Check whether launch can reach the other hosts");
-  CLI::Option* const hosts =
-      doctor
-          .add_option("--hosts", options->hosts,
-                      "Hosts for --ssh: mac-1,mac-2 or mac-[1-4] (all other nodes)")
-          ->check(NotEmpty("hosts; omit --hosts for the cluster's other nodes"))
-          ->needs(ssh);
-  doctor
-      .add_option("--hostfile", options->hostfile,
-                  "Hosts for --ssh from a file, in the form of MLX or MPI")
-      ->check(NotEmpty("a file"))
-      ->type_name("FILE")
-      ->needs(ssh)
-      ->excludes(hosts);
-  doctor
-      .add_option("--ssh-command", options->ssh_command,
-                  "The ssh command, such as \"ssh -p 2222\" (ssh)")
-      ->needs(ssh);
-  AddDuration(doctor, "--ssh-timeout", options->ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
-              "Timeout per host (30s)")
-      ->needs(ssh);
   doctor.footer(
       R"(Checks this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall, sleep,
 clock), the configuration and the key file, and through the daemon all nodes and cables.
@@ -213,10 +148,7 @@ memory or copied. A cable's speed is judged only after jobs have filled it with 
 mlxcommctl bench does.
 
 --fix --yes runs the safe commands (a key file's mode, an interface that is off or in a
-bridge, sleep, the clock) as this user, and checks again. It only shows the others.
-
---ssh connects to each host once, 32 at a time, as launch does, and never prompts. It checks
-that mlxcommctl there is the same release and that a daemon of this cluster answers.)");
+bridge, sleep, the clock) as this user, and checks again. It only shows the others.)");
   return [options] { return RunDoctor(*options); };
 }
 

@@ -62,43 +62,6 @@ struct PythonFacts {
   std::string message;  // Why results are copied or wrong; printable, a few lines.
 };
 
-// The outcome of ssh to a host, called as launch calls it.
-enum class SshAnswer : std::uint8_t {
-  kReached,
-  kNoSsh,  // This machine has no ssh.
-  kNameUnknown,
-  kRefused,
-  kNoRoute,
-  kNoAnswer,
-  kKeyUnknown,
-  kKeyChanged,
-  kDenied,  // The host wants a password.
-  kFailed,  // Failed in another way, or another program answered.
-};
-
-struct SshHostFacts {
-  std::string host;  // The argument for ssh.
-  SshAnswer answer = SshAnswer::kFailed;
-  std::string message;  // ssh's output; printable, a few lines.
-  // If kReached:
-  std::string path;  // mlxcommctl there; empty: not found in the folders of `searched`.
-  std::string searched;
-  std::string version;  // Empty if mlxcommctl does not run; it then printed `version_message`.
-  std::string version_message;
-  bool daemon_answers = false;
-  std::string daemon_message;  // If the daemon does not answer.
-  std::string cluster;         // If it does.
-  std::string node;
-  std::string node_id;
-};
-
-struct SshFacts {
-  bool asked = false;
-  bool of_cluster = false;  // The hosts are the nodes that the daemon knows.
-  std::vector<SshHostFacts> hosts;
-  std::vector<std::string> nameless;  // Nodes whose names are not host names.
-};
-
 struct KeyTrouble {
   std::string text;  // Empty: none.
   bool others_can_use_it = false;
@@ -141,7 +104,6 @@ struct ClusterFacts {
 struct Facts {
   SystemFacts system;
   ClusterFacts cluster;
-  SshFacts ssh;
   std::string own_version;              // mlxcommctl's.
   std::uint64_t recent_ms = kRecentMs;  // Older one-off events are not reported.
 };

@@ -20,7 +20,7 @@ const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok
 
 // Codes are for scripts and searches: their meaning never changes.
 //   1xx daemon and key   2xx this machine's network   3xx its cables
-//   4xx its system       5xx the cluster    6xx other hosts, by ssh
+//   4xx its system       5xx the cluster
 struct FindingKind {
   // "MC305"; "MC305/routed" has other texts, and the severity and title of MC305.
   std::string_view id;

@@ -25,7 +25,6 @@ constexpr std::string_view kReplaceCable =
     "writes into a buffer while an operation uses it has the same effect";
 constexpr std::string_view kOneKey = "the same cluster name and key on all nodes";
 constexpr std::string_view kRailUp = "a rail that is up; until then the link uses TCP";
-constexpr std::string_view kQuietSsh = "ssh without prompts, as mlxcommctl launch calls it";
 constexpr std::string_view kWakeDriver =
     "unplug its cable and plug it in again; if that does not help, restart the machine; if it "
     "still fails, send mlxcommctl bugreport --rdma";
@@ -462,60 +461,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "a different name for each",
      "on all but one: node_name in the configuration, or on macOS sudo scutil --set LocalHostName; "
      "then mlxcommctl service restart there"},
-
-    {"MC601", Severity::kError, "ssh cannot be started", "{message}", "OpenSSH's client",
-     "install it (openssh-client), or name the command: --ssh-command"},
-    {"MC602", Severity::kError, "a host's name is unknown", "{message}",
-     "a name that this machine can resolve",
-     "check the name. A Mac is NAME.local in its own network; an alias for ssh goes into "
-     "~/.ssh/config: Host {host}, HostName ADDRESS"},
-    {"MC603", Severity::kError, "a host refuses ssh", "{message}",
-     "sshd, which accepts connections",
-     "on that Mac: System Settings, General, Sharing, Remote Login; on Linux: start sshd. For "
-     "another port: Port in ~/.ssh/config"},
-    {"MC604", Severity::kError, "a host does not answer ssh", "{message}", kQuietSsh,
-     "check that it is awake and on this network, and that no firewall blocks TCP port 22. If it "
-     "answers by hand (ssh {host} true), its shell's startup files may wait for something"},
-    {.id = "MC604/no_route",
-     .remedy = "check that it is awake and on this network. Otherwise: {local_network}"},
-    {"MC605", Severity::kError, "a host's key is unknown, or has changed", "{message}",
-     "a host key that is known here",
-     "connect once by hand, compare the fingerprint and accept it: ssh {host} true"},
-    {.id = "MC605/changed",
-     .remedy = "if the machine was set up again: forget its old key, and connect once by hand. "
-               "Otherwise someone may be intercepting the connection"},
-    {"MC606", Severity::kError, "a host does not let this user in without a password", "{message}",
-     "a key of this user that the host accepts without a question",
-     "give the host this user's key (none yet: ssh-keygen -t ed25519); add one with a passphrase "
-     "to the agent: ssh-add. Another user there: USER@HOST"},
-    {"MC607", Severity::kError, "ssh to a host fails", "{message}", kQuietSsh,
-     "try it by hand: ssh -v {host} true; the login shell there must run the command it is given"},
-    {"MC608", Severity::kError, "mlxcommctl is missing on a host, or does not run",
-     "it is neither at its path here nor in {searched}", "mlxcommctl {own}",
-     "install mlxcomm there, at the same path as here; or link its mlxcommctl into /usr/local/bin. "
-     "ssh reads no profile, so a PATH set there does not count"},
-    {.id = "MC608/broken",
-     .found = "{path} {message}",
-     .remedy = "install the same release of mlxcomm there again"},
-    {"MC609", Severity::kError, "mlxcommctl on a host is another release",
-     "{path} is release {version}", "release {own}, as here",
-     "install the same release on both: launch accepts no other"},
-    {"MC610", Severity::kError, "no daemon answers on a host", "{message}",
-     "mlxcommd of this cluster, which ranks there use",
-     "start it there; mlxcommctl doctor on that host says more (ssh {host})"},
-    {"MC611", Severity::kWarning, "the daemon of a host is not in this cluster",
-     "node {node} of cluster {cluster}, which no link leads to",
-     "a node of cluster {own_cluster} that is up",
-     "ranks there would never meet those of this cluster. Give both the same cluster name and key "
-     "(mlxcommctl cluster join), and a cable or network between them; if a private daemon answers, "
-     "start the service there"},
-    {"MC612", Severity::kWarning, "a node has no name for ssh", "its name is not a valid host name",
-     "a name for ssh, as launch --nodes uses it",
-     "set node_name in its configuration; or name hosts: --hosts, --hostfile"},
-    {"MC613", Severity::kNote, "there are no hosts to try ssh with", "{why}",
-     "hosts besides this machine", "name some: --hosts a,b, or --hostfile FILE"},
-    {"MC614", Severity::kOk, "ssh to a host",
-     "{path}, release {version}, node {node} of cluster {cluster}"},
 }));
 
 }  // namespace

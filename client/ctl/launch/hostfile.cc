@@ -332,6 +332,14 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
   return ReadHosts(path, root, file);
 }
 
+// Returns true for 127.0.0.1, ::1, localhost and this machine's own name, which need no ssh.
+bool IsThisMachine(const std::string& host, const std::string& own_name) {
+  const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  if (host == "127.0.0.1" || host == "::1" || host == "localhost") return true;
+  // Compares first labels only if `host` has no dots, so not for 10.0.0.1.
+  return host == own_name || (!own_name.empty() && host == first_label(own_name));
+}
+
 }  // namespace
 
 bool IsHostName(std::string_view name) {
@@ -384,13 +392,6 @@ Failure ParseHostList(const std::string& called, std::string_view text, Hostfile
     host.clear();
   }
   return {};
-}
-
-bool IsThisMachine(const std::string& host, const std::string& own_name) {
-  const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
-  if (host == "127.0.0.1" || host == "::1" || host == "localhost") return true;
-  // Compares first labels only if `host` has no dots, so not for 10.0.0.1.
-  return host == own_name || (!own_name.empty() && host == first_label(own_name));
 }
 
 std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigned per_host,

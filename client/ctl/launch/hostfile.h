@@ -48,9 +48,6 @@ struct PlacedRanks {
   std::vector<unsigned> ranks;
 };
 
-// Returns true for 127.0.0.1, ::1, localhost and this machine's own name, which need no ssh.
-bool IsThisMachine(const std::string& host, const std::string& own_name);
-
 // `per_host` 0: as many ranks as each entry says. A host with 0 is unused, as in Open MPI.
 std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigned per_host,
                                     const std::string& own_name);

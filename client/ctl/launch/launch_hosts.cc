@@ -7,7 +7,6 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/launch/rank_host.h"
@@ -75,27 +74,6 @@ Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
     return failure;
   }
   return ParseHostList("--hosts", options.hosts.empty() ? "localhost" : options.hosts, file);
-}
-
-NodeHosts HostsOfNodes(const v1::StatusReply& status) {
-  std::set<std::string> names;
-  for (const v1::NodeStatus& node : status.nodes()) {
-    names.insert(node.name());
-    for (const v1::LinkStatus& link : node.links()) {
-      // Only the configured address of a node that was never linked is known.
-      if (!link.peer_id().empty()) names.insert(link.peer());
-    }
-  }
-  names.erase(status.node());
-  NodeHosts found;
-  for (const std::string& name : names) {
-    if (IsNodesHost(name) && !IsThisMachine(name, "")) {
-      found.hosts.push_back(name);
-    } else {
-      found.nameless.push_back(MakePrintable(name));
-    }
-  }
-  return found;
 }
 
 Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,

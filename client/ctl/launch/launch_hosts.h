@@ -15,14 +15,6 @@ namespace mlxcomm::ctl {
 // From --hosts, --hostfile, --nodes, or this machine. UNAVAILABLE: --nodes needs a daemon, and none answers.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
-// The other nodes that the daemon knows, including lost ones, as arguments for ssh.
-struct NodeHosts {
-  std::vector<std::string> hosts;
-  std::vector<std::string>
-      nameless;  // Their names, which nodes choose, are not host names; printable.
-};
-NodeHosts HostsOfNodes(const v1::StatusReply& status);
-
 // PlaceRanks with --total, which spreads the ranks evenly unless -n or a hostfile gives their number.
 // INVALID_ARGUMENT: no ranks, too many, or fewer than --total.
 Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,

@@ -71,15 +71,6 @@ absl::string_view RemedyIn(absl::string_view output) {
   return "try it by hand (ssh -v {host} true)";
 }
 
-// Runs `then` with the first "$ctl" that exists, or `otherwise` if none exists.
-std::string WithMlxcommctl(const std::string& own_path, const std::string& then,
-                           const std::string& otherwise) {
-  const std::string script = std::string(kMorePath) + "for ctl in " + ShellWord(own_path) +
-                             " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then " +
-                             then + "; fi; done; " + otherwise;
-  return "exec /bin/sh -c " + ShellWord(script);
-}
-
 }  // namespace
 
 std::string ShellWord(std::string_view word) {
@@ -107,9 +98,12 @@ std::vector<std::string> SshCommand(const std::string& ssh) {
 }
 
 std::string AgentCommand(const std::string& own_path) {
-  return WithMlxcommctl(
-      own_path, "exec \"$ctl\" launch-agent",
-      "echo " + std::string(kNotThere) + ShellWord(own_path) + " nor in PATH >&2; exit 127");
+  const std::string script = std::string(kMorePath) + "for ctl in " + ShellWord(own_path) +
+                             " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then "
+                             "exec \"$ctl\" launch-agent; fi; done; echo " +
+                             std::string(kNotThere) + ShellWord(own_path) +
+                             " nor in PATH >&2; exit 127";
+  return "exec /bin/sh -c " + ShellWord(script);
 }
 
 std::string SshRemedy(const std::string& host, int exit_code, const std::string& output) {
@@ -120,20 +114,6 @@ std::string SshRemedy(const std::string& host, int exit_code, const std::string&
                  "there again";
   const std::string machine = host.substr(host.rfind('@') + 1);
   return absl::StrReplaceAll(remedy, {{"{host}", host}, {"{machine}", machine}});
-}
-
-std::string ProbeCommand(const std::string& own_path, const std::string& socket_path) {
-  const auto line = [](std::string_view word, const std::string& text) {
-    return "printf \"%s\\n\" \"" + std::string(word) + text + "\"; ";
-  };
-  const std::string begins = line(kProbeBegins, "");
-  const std::string socket = socket_path.empty() ? "" : " --socket " + ShellWord(socket_path);
-  // Standard error explains why a program does not run.
-  const std::string reported =
-      begins + line(kProbePath, "$(command -v \"$ctl\")") + "said=$(\"$ctl\" --version 2>&1); " +
-      line(kProbeVersion, "$? $said") + "said=$(\"$ctl\" status --json" + socket + " 2>&1); " +
-      line(kProbeStatus, "$?") + "printf \"%s\\n\" \"$said\"; exit 0";
-  return WithMlxcommctl(own_path, reported, begins + line(kProbeNone, "$PATH") + "exit 0");
 }
 
 }  // namespace mlxcomm::ctl

@@ -88,37 +88,20 @@ TEST(SshRemedyTest, ExitCodeDistinguishesSshFromWhatItRuns) {
       << "it is the command's";
 }
 
-TEST_F(SshCommandTest, ProbePrintsPathVersionAndStatus) {
-  const std::string odd = "it's $(id) \\ here";
-  const std::string path = Make(odd, R"(case "$1" in --version) echo 7.1 ;;
-      *) echo "{\"node\": \"$*\"}" ;; esac)");
+TEST_F(SshCommandTest, AgentRunsInEveryShell) {
+  const std::string path = Make("it's $(id) \\ here", "echo \"agent: $*\"");
   for (const char* const shell : {"sh", "bash", "dash"}) {
     // NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
     if (std::system((std::string("command -v ") + shell + " > /dev/null").c_str()) != 0) continue;
-    EXPECT_EQ(Run(ProbeCommand(path, "/a socket's"), shell),
-              "mlxcommctl probe 1\npath " + path +
-                  "\nversion 0 7.1\nstatus 0\n{\"node\": \"status --json --socket /a socket's\"}\n")
-        << shell;
+    EXPECT_EQ(Run(AgentCommand(path), shell), "agent: launch-agent\n") << shell;
   }
-  EXPECT_THAT(Run(ProbeCommand(path, "")), HasSubstr("\"status --json\""));
 }
 
-TEST_F(SshCommandTest, ProbePrintsTheFailureOfAProgramThatDoesNotRun) {
-  const std::string path = Make("ctl", "echo dyld: no library >&2; exit 134");
-  EXPECT_EQ(Run(ProbeCommand(path, "")),
-            "mlxcommctl probe 1\npath " + path +
-                "\nversion 134 dyld: no library\nstatus 134\ndyld: no library\n");
-}
-
-// Why: launch and doctor must look in the same places, or one finds what the other does not.
-TEST_F(SshCommandTest, BothReportAMissingProgram) {
+TEST_F(SshCommandTest, ReportsAMissingProgram) {
   const std::string nowhere = folder_ + "/none";
-  EXPECT_EQ(Run(ProbeCommand(nowhere, "")),
-            "mlxcommctl probe 1\nnone /usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin\n");
   const std::string reported = Run(AgentCommand(nowhere));
   EXPECT_EQ(reported, "mlxcommctl is neither at " + nowhere + " nor in PATH\n");
   EXPECT_THAT(SshRemedy("a", 127, reported), HasSubstr("at the same path as here"));
-  EXPECT_EQ(Run(AgentCommand(Make("ctl", "echo \"agent: $*\""))), "agent: launch-agent\n");
 }
 
 }  // namespace
