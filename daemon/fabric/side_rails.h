@@ -44,8 +44,9 @@ class SideRails {
     ClusterKeyId key{};  // Proved by both sides.
   };
   virtual void OnConnection(const Connection& connection) = 0;
-  // A neighbour's message, valid only during the call, inside a callback of Links. It may be for another
-  // transport (wire/rail_setup.h).
+  // A neighbour's message of wire::kRailSetupBytes, valid only during the call, inside a callback of Links.
+  // It may be for another transport: its first 32 bits are its kind. Kinds below 0x10000 belong to the oldest
+  // transport; another's begin at 0x10000 times its number in Transport (types/link_reason.h).
   virtual void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) = 0;
   // A rail to a neighbour has ended, of any transport. Inside a callback of Links.
   virtual void OnRailGone() = 0;

@@ -51,7 +51,7 @@ class RoutingListener {
                          std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
-// A neighbour proposes a side rail (wire/rail_setup.h); payload is valid only during the call.
+// A neighbour proposes a side rail (fabric/side_rails.h); payload is valid only during the call.
 using OnRailSetup =
     std::function<void(const NodeId& neighbour, std::span<const std::byte> payload)>;
 

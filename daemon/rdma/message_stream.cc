@@ -34,7 +34,7 @@ bool MessageStream::OpenSlot() {
   if (wants_credit_ || free_.size() < 2) return false;
   open_ = TakeFreeSlot();
   open_bytes_ = 0;
-  open_first_frame_ = wire::kNoFrame;
+  open_first_frame_ = kNoFrame;
   return true;
 }
 
@@ -58,11 +58,11 @@ std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) 
     frame_left_ = sizeof header + header.payload_bytes;
     frame_may_be_raw_ = shape_.regions != nullptr && RawMax() + 1 >= kRawMessagesMin &&
                         header.payload_bytes / shape_.slot_bytes >= kRawMessagesMin;
-    if (open_first_frame_ == wire::kNoFrame) open_first_frame_ = open_bytes_;
+    if (open_first_frame_ == kNoFrame) open_first_frame_ = open_bytes_;
   }
   const auto taken =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({bytes, room, frame_left_}));
-  std::memcpy(SlotAt(open_) + sizeof(wire::MessageHeader) + open_bytes_, from, taken);
+  std::memcpy(SlotAt(open_) + sizeof(MessageHeader) + open_bytes_, from, taken);
   open_bytes_ += taken;
   frame_left_ -= taken;
   written_ += taken;
@@ -173,7 +173,7 @@ bool MessageStream::TakeGap() {
   bool any = false;
   while (!arrived_.empty() && std::exchange(arrived_.front().gap, false)) {
     any = true;
-    if (arrived_.front().first_frame != wire::kNoFrame) {
+    if (arrived_.front().first_frame != kNoFrame) {
       arrived_.front().at = arrived_.front().first_frame;
       break;
     }
@@ -200,14 +200,14 @@ bool MessageStream::NextSend(Outgoing& message) {
   last_sent_ns_ = now_ns_;
   message = {next.slot, shape_.slot_bytes, next.from, next.known};
   if (next.from != nullptr) return true;
-  wire::MessageHeader header{.bytes = next.bytes,
-                             .connection = shape_.connection,
-                             .number = number,
-                             .seen = seen_,
-                             .posted = posted_,
-                             .first_frame = next.first_frame,
-                             .raw = next.raw,
-                             .raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0};
+  MessageHeader header{.bytes = next.bytes,
+                       .connection = shape_.connection,
+                       .number = number,
+                       .seen = seen_,
+                       .posted = posted_,
+                       .first_frame = next.first_frame,
+                       .raw = next.raw,
+                       .raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0};
   header.sum = SumOf(header);
   std::memcpy(SlotAt(next.slot), &header, sizeof header);
   reported_ = std::max(reported_, seen_ + posted_);
@@ -228,11 +228,11 @@ void MessageStream::OnSent(std::uint32_t slot) {
 
 void MessageStream::Void() {
   for (std::uint32_t i = 0; i < shape_.sends; ++i) {
-    std::memset(SlotAt(shape_.receives + i), 0, sizeof(wire::MessageHeader));
+    std::memset(SlotAt(shape_.receives + i), 0, sizeof(MessageHeader));
   }
 }
 
-std::uint32_t MessageStream::SumOf(wire::MessageHeader header) {
+std::uint32_t MessageStream::SumOf(MessageHeader header) {
   header.sum = 0;
   return rail::ExtendSum(0, reinterpret_cast<const std::byte*>(&header), sizeof header);
 }
@@ -247,12 +247,12 @@ bool MessageStream::TakeCredit(std::uint64_t seen, std::uint32_t posted) {
   return true;
 }
 
-bool MessageStream::IsSound(const wire::MessageHeader& header) const {
+bool MessageStream::IsSound(const MessageHeader& header) const {
   const bool raw_is_sound =
       header.raw == 0 ? header.raw_bytes == 0
                       : header.raw <= shape_.receives / 2 && header.raw_bytes == shape_.slot_bytes;
   return header.number > seen_ && header.bytes <= body_bytes() && raw_is_sound &&
-         (header.first_frame == wire::kNoFrame || header.first_frame < header.bytes) &&
+         (header.first_frame == kNoFrame || header.first_frame < header.bytes) &&
          // Each message since then has its own number.
          header.number - seen_ - 1 >= raw_received_;
 }
@@ -271,7 +271,7 @@ bool MessageStream::ConfirmRaw(std::uint64_t missing) {
   const bool all = missing == raw_announced_ && held_.size() == raw_announced_ && !raw_invalid_;
   for (; !held_.empty(); held_.pop_front()) {
     if (all) {
-      arrived_.emplace_back() = {held_.front(), 0, shape_.slot_bytes, wire::kNoFrame,
+      arrived_.emplace_back() = {held_.front(), 0, shape_.slot_bytes, kNoFrame,
                                  std::exchange(gap_, false)};
     } else {
       read_.emplace_back() = held_.front();
@@ -285,10 +285,10 @@ bool MessageStream::ConfirmRaw(std::uint64_t missing) {
 
 bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
   --posted_;
-  wire::MessageHeader header;
+  MessageHeader header;
   if (bytes < sizeof header) return OnRaw(slot, bytes);
   std::memcpy(&header, SlotAt(slot), sizeof header);
-  if (header.magic != wire::kMessageMagic || header.connection != shape_.connection) {
+  if (header.magic != kMessageMagic || header.connection != shape_.connection) {
     return OnRaw(slot, bytes);
   }
   if (header.sum != SumOf(header)) return false;
@@ -309,9 +309,9 @@ bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
     return true;
   }
   constexpr auto kBody = static_cast<std::uint32_t>(sizeof header);
-  const bool begins = header.first_frame != wire::kNoFrame;
+  const bool begins = header.first_frame != kNoFrame;
   arrived_.emplace_back() = {slot, kBody, kBody + header.bytes,
-                             begins ? kBody + header.first_frame : wire::kNoFrame,
+                             begins ? kBody + header.first_frame : kNoFrame,
                              std::exchange(gap_, false)};
   return true;
 }
@@ -327,7 +327,7 @@ void MessageStream::OnTime() {
   if (due && wants_credit_) unanswered_ = std::min(unanswered_ + 1, kReserveMax);
   open_ = TakeFreeSlot();
   open_bytes_ = 0;
-  open_first_frame_ = wire::kNoFrame;
+  open_first_frame_ = kNoFrame;
   CloseSlot();
 }
 

@@ -15,8 +15,8 @@
 
 #include "daemon/rail/byte_stream.h"
 #include "daemon/rail/growing_ring.h"
+#include "daemon/rdma/message_header.h"
 #include "daemon/rdma/send_regions.h"
-#include "proto/wire/rdma_message.h"
 
 namespace mlxcomm::rdma {
 
@@ -49,7 +49,7 @@ class MessageStream final : public rail::ByteStream {
     SendRegions::Known* known = nullptr;
   };
   MessageStream(const Shape& shape, std::uint64_t now_ns);
-  static std::uint32_t SumOf(wire::MessageHeader header);
+  static std::uint32_t SumOf(MessageHeader header);
 
   // ByteStream, without a socket. A part begins with a header wherever a frame begins.
   ssize_t Write(int socket, iovec* parts, int count) override;
@@ -113,7 +113,7 @@ class MessageStream final : public rail::ByteStream {
     return shape_.memory + std::size_t{slot} * shape_.slot_bytes;
   }
   std::uint32_t body_bytes() const {
-    return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
+    return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(MessageHeader));
   }
   // Receives that frames leave free.
   std::uint32_t reserve() const { return std::min(kReserveMax, shape_.peer_receives / 2); }
@@ -127,7 +127,7 @@ class MessageStream final : public rail::ByteStream {
   std::uint32_t TakePart(const std::byte* from, std::size_t bytes);
   std::uint32_t TakeFreeSlot();
   bool TakeCredit(std::uint64_t seen, std::uint32_t posted);
-  bool IsSound(const wire::MessageHeader& header) const;
+  bool IsSound(const MessageHeader& header) const;
   bool OnRaw(std::uint32_t slot, std::uint32_t bytes);
   bool ConfirmRaw(std::uint64_t missing);
   void PopArrived();

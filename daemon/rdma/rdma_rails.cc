@@ -38,7 +38,7 @@ struct RdmaRails::SideRail final : public SetupPort {
   SideRail(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
-  void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
+  void Send(const RailSetup& message) override { owner.SendTo(peer, message); }
   void Make(std::uint64_t, const QueuePairShape& shape) override {
     const auto paths = std::ranges::count_if(
         owner.side_rails_, [this](const auto& side) { return side->driver == driver; });
@@ -140,10 +140,10 @@ void RdmaRails::OnConnection(const Connection& connection) {
 }
 
 void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) {
-  if (payload.size() != sizeof(wire::RailSetup) || received_.size() >= kReceivedMax) return;
-  wire::RailSetup message;
+  if (payload.size() != sizeof(RailSetup) || received_.size() >= kReceivedMax) return;
+  RailSetup message;
   std::memcpy(&message, payload.data(), sizeof message);
-  if (wire::IsOfRdma(message.kind)) received_.push_back({peer, message});  // Turn handles it.
+  if (IsOfRdma(message.kind)) received_.push_back({peer, message});  // Turn handles it.
 }
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
@@ -314,7 +314,7 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
   return count;
 }
 
-void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
+void RdmaRails::SendTo(const NodeId& peer, const RailSetup& message) {
   const wire::FrameHeader header{.type = wire::FrameType::kRailSetup,
                                  .payload_bytes = sizeof message};
   const absl::Status sent =
@@ -324,9 +324,9 @@ void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
 }
 
 void RdmaRails::Refuse(const Received& received, const Fault& why) {
-  if (received.message.kind == wire::SetupKind::kRefuse) return;
-  wire::RailSetup answer{};
-  answer.kind = wire::SetupKind::kRefuse;
+  if (received.message.kind == SetupKind::kRefuse) return;
+  RailSetup answer{};
+  answer.kind = SetupKind::kRefuse;
   answer.attempt = received.message.attempt;
   std::memcpy(answer.sender_interface, received.message.receiver_interface,
               sizeof answer.sender_interface);

@@ -75,7 +75,7 @@ class RdmaRails final : public fabric::SideRails {
   };
   struct Received {
     NodeId peer;
-    wire::RailSetup message;
+    RailSetup message;
   };
 
   SideRail* Find(const NodeId& peer, const rail::RailPath& path) const;
@@ -96,7 +96,7 @@ class RdmaRails final : public fabric::SideRails {
   void Check(std::uint64_t now_ns);
   void Refuse(const Received& received, const Fault& why);
   DriverThread* DriverOf(const std::string& device, Fault& why);
-  void SendTo(const NodeId& peer, const wire::RailSetup& message);
+  void SendTo(const NodeId& peer, const RailSetup& message);
 
   const RdmaOptions options_;
   const link::FabricOptions& fabric_;

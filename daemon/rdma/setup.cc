@@ -14,14 +14,14 @@ constexpr std::uint32_t kMessagesMax = apple::kFramesMax;
 
 }  // namespace
 
-wire::RailSetup Setup::Message(wire::SetupKind kind) const {
-  wire::RailSetup message{};
+RailSetup Setup::Message(SetupKind kind) const {
+  RailSetup message{};
   message.kind = kind;
   message.attempt = attempt_;
   rail::PutText(path_.local, message.sender_interface);
   rail::PutText(path_.remote, message.receiver_interface);
-  if (kind == wire::SetupKind::kRefuse) return message;
-  message.services = shape_.service == Service::kReliable ? wire::kReliableService : 0;
+  if (kind == SetupKind::kRefuse) return message;
+  message.services = shape_.service == Service::kReliable ? kReliableService : 0;
   message.message_bytes = shape_.message_bytes;
   message.messages = shape_.messages;
   message.gid = own_.gid;
@@ -33,10 +33,10 @@ wire::RailSetup Setup::Message(wire::SetupKind kind) const {
   return message;
 }
 
-bool Setup::IsSound(const wire::RailSetup& message) {
+bool Setup::IsSound(const RailSetup& message) {
   return message.attempt != 0 && message.message_bytes >= kMessageBytesMin &&
          message.message_bytes <= apple::kMessageBytesMax && message.messages >= kMessagesMin &&
-         message.messages <= kMessagesMax && message.services <= wire::kReliableService &&
+         message.messages <= kMessagesMax && message.services <= kReliableService &&
          message.queue_pair <= 0xffffff && message.first_packet <= 0xffffff &&
          message.receives >= kMessagesMin && message.receives <= message.messages &&
          message.mtu_bytes >= 256 && message.mtu_bytes <= 4096;
@@ -44,11 +44,11 @@ bool Setup::IsSound(const wire::RailSetup& message) {
 
 void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services,
                    LinkReason reason) {
-  wire::RailSetup message = Message(wire::SetupKind::kRefuse);
+  RailSetup message = Message(SetupKind::kRefuse);
   message.attempt = attempt;
   message.services = services;
   message.messages = static_cast<std::uint32_t>(reason);
-  if (services == wire::kSmallerMessages) message.message_bytes = has_.message_bytes_max;
+  if (services == kSmallerMessages) message.message_bytes = has_.message_bytes_max;
   rail::PutText(why, message.why);
   port_.Send(message);
 }
@@ -98,51 +98,50 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
   port_.Make(attempt_, shape_);
 }
 
-void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
+void Setup::OnMessage(const RailSetup& message, std::uint64_t now_ns) {
   switch (message.kind) {
-    case wire::SetupKind::kOffer: return OnOffer(message, now_ns);
-    case wire::SetupKind::kAnswer: return OnAnswer(message, now_ns);
-    case wire::SetupKind::kReady:
+    case SetupKind::kOffer: return OnOffer(message, now_ns);
+    case SetupKind::kAnswer: return OnAnswer(message, now_ns);
+    case SetupKind::kReady:
       if (state_ == State::kAnswered && message.attempt == attempt_) BecomeRail(now_ns);
       return;
-    case wire::SetupKind::kRefuse:
+    case SetupKind::kRefuse:
       if (message.attempt == attempt_ && attempt_ != 0) OnRefused(message, now_ns);
       return;
   }
 }
 
-void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
+void Setup::OnRefused(const RailSetup& refusal, std::uint64_t now_ns) {
   Fail(absl::StrCat("the other side: ", MakePrintable(rail::TextOf(refusal.why))),
        LinkReasonOf(refusal.messages, LinkReason::kRdmaNotMade), now_ns);
   peers_reason_ = true;
-  if (refusal.services == wire::kSmallerMessages && offers_ &&
+  if (refusal.services == kSmallerMessages && offers_ &&
       refusal.message_bytes >= kMessageBytesMin && refusal.message_bytes < message_bytes_) {
     message_bytes_ = refusal.message_bytes;
     return TryNow(now_ns);
   }
-  if (refusal.services != wire::kUnreliableOnly || service_ == Service::kUnreliable) return;
+  if (refusal.services != kUnreliableOnly || service_ == Service::kUnreliable) return;
   service_ = Service::kUnreliable;
   TryNow(now_ns);
 }
 
 // A new offer replaces any earlier attempt: the offering side knows best what has ended.
-void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
+void Setup::OnOffer(const RailSetup& offer, std::uint64_t now_ns) {
   if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an invalid offer");
   state_ = State::kIdle;
   if (attempt_ != 0) port_.Drop(attempt_);
   attempt_ = 0;
   // The offering side has already made a queue pair of that service.
-  const bool reliable = offer.services == wire::kReliableService;
+  const bool reliable = offer.services == kReliableService;
   if (reliable && service_ != Service::kReliable) {
-    return Refuse(offer.attempt, "this side has unreliable queue pairs only",
-                  wire::kUnreliableOnly);
+    return Refuse(offer.attempt, "this side has unreliable queue pairs only", kUnreliableOnly);
   }
   if (offer.message_bytes > has_.message_bytes_max) {
     return Refuse(
         offer.attempt,
         absl::StrCat("messages of ", offer.message_bytes, " bytes; this device supports at most ",
                      has_.message_bytes_max, " (before macOS 26.3: 4096)"),
-        wire::kSmallerMessages);
+        kSmallerMessages);
   }
   const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
   const std::uint64_t fit = own_bytes / offer.message_bytes;
@@ -170,7 +169,7 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
     const std::string why(made.status().message());
     const bool has_none = absl::IsUnimplemented(made.status());
     const LinkReason reason = rail::ReasonOf(made.status(), LinkReason::kRdmaNotMade);
-    if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0, reason);
+    if (!offers_) Refuse(attempt_, why, has_none ? kUnreliableOnly : 0, reason);
     Fail(why, reason, now_ns);
     if (!has_none || service_ == Service::kUnreliable) return;
     service_ = Service::kUnreliable;
@@ -180,16 +179,16 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
   own_receives_ = receives;
   if (offers_) {
     state_ = State::kOffered;
-    port_.Send(Message(wire::SetupKind::kOffer));
+    port_.Send(Message(SetupKind::kOffer));
   } else {
     state_ = State::kConnecting;
     port_.Connect(attempt_, peer_);
   }
 }
 
-void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
+void Setup::OnAnswer(const RailSetup& answer, std::uint64_t now_ns) {
   if (state_ != State::kOffered || answer.attempt != attempt_) return;
-  const bool reliable = answer.services == wire::kReliableService;
+  const bool reliable = answer.services == kReliableService;
   if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
       reliable != (shape_.service == Service::kReliable)) {
     Refuse(attempt_, "an answer that does not match the offer");
@@ -212,9 +211,9 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
   }
   if (!offers_) {
     state_ = State::kAnswered;
-    return port_.Send(Message(wire::SetupKind::kAnswer));
+    return port_.Send(Message(SetupKind::kAnswer));
   }
-  port_.Send(Message(wire::SetupKind::kReady));
+  port_.Send(Message(SetupKind::kReady));
   BecomeRail(now_ns);
 }
 

@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "daemon/rail/rail_path.h"
 #include "daemon/rdma/queue_pair.h"
+#include "daemon/rdma/rail_setup.h"
 #include "proto/types/link_reason.h"
-#include "proto/wire/rail_setup.h"
 
 namespace mlxcomm::rdma {
 
@@ -24,7 +24,7 @@ namespace mlxcomm::rdma {
 class SetupPort {
  public:
   virtual ~SetupPort() = default;
-  virtual void Send(const wire::RailSetup& message) = 0;
+  virtual void Send(const RailSetup& message) = 0;
   // OnMade follows, or never.
   virtual void Make(std::uint64_t attempt, const QueuePairShape& shape) = 0;
   // Connects the attempt's queue pair; OnConnected follows, or never.
@@ -69,7 +69,7 @@ class Setup {
   void OnTime(std::uint64_t now_ns, std::uint64_t attempt);
   std::uint64_t deadline_ns() const;
   // Messages are for this path, and not trusted.
-  void OnMessage(const wire::RailSetup& message, std::uint64_t now_ns);
+  void OnMessage(const RailSetup& message, std::uint64_t now_ns);
   void OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
               std::uint32_t receives, std::uint64_t now_ns);
   void OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns);
@@ -83,18 +83,18 @@ class Setup {
   void Abandon();
 
  private:
-  wire::RailSetup Message(wire::SetupKind kind) const;
+  RailSetup Message(SetupKind kind) const;
   void Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services = 0,
               LinkReason reason = LinkReason::kRdmaNotMade);
-  void OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns);
+  void OnRefused(const RailSetup& refusal, std::uint64_t now_ns);
   void Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns);
-  void OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns);
-  void OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns);
+  void OnOffer(const RailSetup& offer, std::uint64_t now_ns);
+  void OnAnswer(const RailSetup& answer, std::uint64_t now_ns);
   void ForgetFailure();
   void BecomeRail(std::uint64_t now_ns);
   std::string WarningOfGids(LinkReason& reason) const;
-  static bool IsSound(const wire::RailSetup& message);
-  static QueuePairAddress AddressOf(const wire::RailSetup& message) {
+  static bool IsSound(const RailSetup& message);
+  static QueuePairAddress AddressOf(const RailSetup& message) {
     return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
   }
 

@@ -1,6 +1,5 @@
 #include "proto/wire/frame.h"
 
-#include "proto/wire/rail_setup.h"
 #include "proto/wire/route.h"
 
 namespace mlxcomm::wire {
@@ -63,7 +62,7 @@ bool IsWellFormed(const FrameHeader& header) {
     case FrameType::kCircuitCredit:
     case FrameType::kCircuitClosed: return IsWellFormedRouting(header);
     case FrameType::kRailSetup:
-      return header.sequence != 0 && header.payload_bytes == sizeof(RailSetup);
+      return header.sequence != 0 && header.payload_bytes == kRailSetupBytes;
   }
   return false;
 }

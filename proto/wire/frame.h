@@ -71,7 +71,8 @@ inline constexpr std::uint8_t kRepeated = 1;
 //                                         LinkReason (types/link_reason.h)
 //
 // Between neighbours only:
-// kRailSetup      yes   RailSetup         makes an RDMA rail next to the rail it arrives on
+// kRailSetup      yes   kRailSetupBytes   makes a side rail next to the rail it arrives on: a message of the
+//                                         transports' own (daemon/fabric/side_rails.h)
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,
@@ -91,6 +92,8 @@ enum class FrameType : std::uint8_t {
   kRailSetup = 16,
   kGivenUp = 17,
 };
+
+inline constexpr std::uint32_t kRailSetupBytes = 312;
 
 inline constexpr bool IsSignOfLife(FrameType type) {
   return type == FrameType::kHeartbeat || type == FrameType::kEcho;

@@ -103,7 +103,7 @@ using fuzz::Input;
 using wire::FrameHeader;
 using wire::FrameType;
 
-// As wire/frame.h, route.h and rail_setup.h state them: least and most payload.
+// As wire/frame.h and route.h state them: least and most payload.
 struct Bounds {
   bool numbered;
   std::uint32_t least;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/wire/rail_setup.h"
+#include "proto/wire/frame.h"
 #include "tests/unit/daemon/fabric/loopback.h"
 #include "tests/unit/daemon/link/status_of.h"
 
@@ -97,13 +97,11 @@ TEST_F(SideRailsTest, LearnOfNewAndEndedConnections) {
 TEST_F(SideRailsTest, ReceiveAllSetupMessages) {
   ASSERT_TRUE(RunUntilBoth([](const PaperRails& one) { return one.connections.size() == 1; }));
   ASSERT_TRUE(RunUntil(both(), [&] { return b->up.size() == 1; }));
-  const wire::RailSetup message{};
+  const std::array<std::byte, wire::kRailSetupBytes> message{};
   wire::FrameHeader header;
   header.type = wire::FrameType::kRailSetup;
   header.payload_bytes = sizeof message;
-  ASSERT_TRUE(
-      b->links->Send(a.options.self.id, header, reinterpret_cast<const std::byte*>(&message), 0)
-          .ok());
+  ASSERT_TRUE(b->links->Send(a.options.self.id, header, message.data(), 0).ok());
   ASSERT_TRUE(RunUntilBoth([](const PaperRails& one) { return one.setups.size() == 1; }));
   EXPECT_EQ(rails[0]->setups[0], sizeof message);
 }

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "daemon/rdma/message_header.h"
 #include "proto/wire/frame.h"
-#include "proto/wire/rdma_message.h"
 #include "tests/unit/daemon/rdma/stream_pair.h"
 
 namespace mlxcomm::rdma::message_stream_test {
@@ -17,7 +17,7 @@ namespace {
 TEST(MessageStreamTest, CarriesFramesOfAllSizesInOrder) {
   Pair pair;
   std::uint64_t sequence = 0;
-  const std::uint32_t body = 4096 - sizeof(wire::MessageHeader);
+  const std::uint32_t body = 4096 - sizeof(MessageHeader);
   for (const std::uint32_t payload :
        {0u, 1u, 79u, body - 80, body - 81, body - 79, body, body - 160, 2 * body, 100'000u, 0u}) {
     ++sequence;
@@ -237,8 +237,8 @@ TEST(MessageStreamTest, CountsAShortMessageAsLost) {
 }
 
 // The header of the first message to an End of four.
-wire::MessageHeader FirstHeader() {
-  wire::MessageHeader header;
+MessageHeader FirstHeader() {
+  MessageHeader header;
   header.connection = 77;
   header.number = 1;
   header.bytes = 200;
@@ -250,9 +250,9 @@ wire::MessageHeader FirstHeader() {
 // Why: a number or credit that a device has corrupted would stall the rail forever if it were
 // within its bounds.
 TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
-  for (std::size_t bit = 0; bit < 8 * sizeof(wire::MessageHeader); ++bit) {
+  for (std::size_t bit = 0; bit < 8 * sizeof(MessageHeader); ++bit) {
     End end(4, 4096, 1000 * kMs);
-    wire::MessageHeader header = FirstHeader();
+    MessageHeader header = FirstHeader();
     header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);
     end.memory[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
@@ -264,10 +264,10 @@ TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
 }
 
 TEST(MessageStreamTest, RefusesMessagesThatTheOtherSideWouldNotSend) {
-  const auto taken = [](const std::function<void(wire::MessageHeader&)>& change,
+  const auto taken = [](const std::function<void(MessageHeader&)>& change,
                         std::uint32_t bytes = 4096) {
     End end(4, 4096, 1000 * kMs);
-    wire::MessageHeader header = FirstHeader();
+    MessageHeader header = FirstHeader();
     change(header);
     header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);

@@ -246,7 +246,7 @@ TEST(RawMessagesTest, IgnoresMessagesSentAfterTheRailEnded) {
 // Why: payload comes from a client, which may know the form of headers, but not this connection's number.
 TEST(RawMessagesTest, DoesNotMistakePayloadForAHeader) {
   Pair pair(16, kSlot, RegisteredArena());
-  wire::MessageHeader header;
+  MessageHeader header;
   header.connection = 78;
   header.number = 3;
   End& from = pair.ends[0];
@@ -296,7 +296,7 @@ TEST(RawMessagesTest, RefusesAPeerThatSendsOnlyRawMessages) {
 // A number that leaves no room for the received messages must be forged.
 TEST(RawMessagesTest, RefusesAHeaderThatContradictsReceivedMessages) {
   End end(8, kSlot, 1000 * kMs);
-  wire::MessageHeader header;
+  MessageHeader header;
   header.connection = 77;
   header.posted = 8;
   header.number = 1;

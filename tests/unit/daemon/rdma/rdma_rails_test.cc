@@ -3,7 +3,7 @@
 #include <random>
 
 #include "daemon/fabric/authentication.h"
-#include "proto/wire/rail_setup.h"
+#include "daemon/rdma/rail_setup.h"
 #include "tests/unit/daemon/rdma/rdma_rails_fixture.h"
 
 namespace mlxcomm::fabric::rdma_rails_test {
@@ -158,7 +158,7 @@ TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   std::mt19937_64 random(1);
-  const auto say = [&](Node& from, const Node& to, const wire::RailSetup& message) {
+  const auto say = [&](Node& from, const Node& to, const rdma::RailSetup& message) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kRailSetup;
     header.payload_bytes = sizeof message;
@@ -166,8 +166,8 @@ TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
                             reinterpret_cast<const std::byte*>(&message), 0);
   };
   for (int i = 0; i < 400; ++i) {
-    wire::RailSetup message{};
-    message.kind = static_cast<wire::SetupKind>(random() % 6);
+    rdma::RailSetup message{};
+    message.kind = static_cast<rdma::SetupKind>(random() % 6);
     message.attempt = random() % 3;
     rail::PutText("127.0.0.1", message.sender_interface);
     rail::PutText("127.0.0.1", message.receiver_interface);

@@ -23,7 +23,7 @@ struct Side : SetupPort {
         setup(*this, offers ? rail::RailPath("en1", "en2") : rail::RailPath("en2", "en1"), offers,
               limits) {}
 
-  void Send(const wire::RailSetup& message) override { sent.push_back(message); }
+  void Send(const RailSetup& message) override { sent.push_back(message); }
   void Make(std::uint64_t attempt, const QueuePairShape& with) override {
     shape = with;
     making = attempt;
@@ -59,7 +59,7 @@ struct Side : SetupPort {
 
   const std::uint32_t number;
   Setup setup;
-  std::deque<wire::RailSetup> sent;
+  std::deque<RailSetup> sent;
   QueuePairShape shape;
   std::uint64_t making = 0;
   std::uint64_t connecting = 0;
@@ -129,10 +129,10 @@ TEST_F(SetupTest, RefusesInvalidMessageSizes) {
   for (const std::uint32_t bytes : {0u, 4095u, Limits().message_bytes, 1u << 30}) {
     deaf = true;
     Run();
-    wire::RailSetup refusal{};
-    refusal.kind = wire::SetupKind::kRefuse;
+    RailSetup refusal{};
+    refusal.kind = SetupKind::kRefuse;
     refusal.attempt = offerer->setup.attempt();
-    refusal.services = wire::kSmallerMessages;
+    refusal.services = kSmallerMessages;
     refusal.message_bytes = bytes;
     offerer->setup.OnMessage(refusal, now);
     Wait(Setup::kPauseNsMin);
@@ -349,10 +349,10 @@ TEST_F(SetupTest, StartsAgainOnTryNow) {
 
 // Why: it comes from a key holder, but a wrong number must not reach a driver.
 TEST_F(SetupTest, RefusesInvalidOffers) {
-  const auto taken = [](const std::function<void(wire::RailSetup&)>& change) {
+  const auto taken = [](const std::function<void(RailSetup&)>& change) {
     Side side(false, Limits());
-    wire::RailSetup offer{};
-    offer.kind = wire::SetupKind::kOffer;
+    RailSetup offer{};
+    offer.kind = SetupKind::kOffer;
     offer.attempt = 7;
     offer.message_bytes = 20480;
     offer.messages = 32;
@@ -373,7 +373,7 @@ TEST_F(SetupTest, RefusesInvalidOffers) {
   EXPECT_FALSE(taken([](auto& offer) { offer.first_packet = 1u << 24; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.mtu_bytes = 100; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.services = 2; }));
-  EXPECT_FALSE(taken([](auto& offer) { offer.kind = static_cast<wire::SetupKind>(99); }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.kind = static_cast<SetupKind>(99); }));
 }
 
 }  // namespace

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/rdma/message_header.h"
 #include "daemon/rdma/message_stream.h"
 #include "proto/wire/frame.h"
-#include "proto/wire/rdma_message.h"
 
 namespace mlxcomm::rdma {
 
@@ -228,7 +228,7 @@ class Pair {
     const End& end = ends[side];
     ++sent[side];
     const bool raw = out.from != nullptr;
-    sent_with_frames[side] += raw || out.bytes > sizeof(wire::MessageHeader) ? 1 : 0;
+    sent_with_frames[side] += raw || out.bytes > sizeof(MessageHeader) ? 1 : 0;
     sent_raw[side] += raw ? 1 : 0;
     posted[side].push_back(out);
     // Read when it is sent, which may be later than when it is posted.

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace mlxcomm::wire {
+namespace mlxcomm::rdma {
 
 inline constexpr std::uint32_t kMessageMagic = 0x524d4c4d;  // "MLMR"
 inline constexpr std::uint32_t kNoFrame = 0xffffffff;
@@ -34,4 +34,4 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 56 && std::is_trivially_copyable_v<MessageHeader>);
 
-}  // namespace mlxcomm::wire
+}  // namespace mlxcomm::rdma

@@ -6,7 +6,7 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
-#include "client/ctl/doctor/rdma_trials.h"
+#include "client/ctl/rdma/trials.h"
 
 namespace mlxcomm::ctl {
 namespace {

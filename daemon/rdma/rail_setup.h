@@ -1,5 +1,5 @@
 // The messages by which two neighbours make an RDMA rail of two queue pairs: payloads of kRailSetup
-// (frame.h) on an existing rail.
+// (wire/frame.h) on an existing rail.
 //
 //   offerer (the smaller node id)               answerer
 //   makes a queue pair
@@ -18,13 +18,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/wire/frame.h"
 #include "proto/wire/hello.h"
 
-namespace mlxcomm::wire {
+namespace mlxcomm::rdma {
 
-// The kinds for RDMA. Every transport with rails next to connections (daemon/fabric/side_rails.h) receives
-// all payloads of kRailSetup and ignores other transports' kinds. Another transport uses messages of the
-// same size and kinds from 0x10000 times its number in Transport (proto/types/link_reason.h).
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
 inline constexpr bool IsOfRdma(SetupKind kind) {
@@ -42,8 +40,8 @@ struct RailSetup {
   SetupKind kind;
   std::uint32_t services;  // kOffer: additional services. kAnswer: the service in use.
   std::uint64_t attempt;   // The offerer's random number for the connection; never 0.
-  char sender_interface[kInterfaceBytesMax];  // The path as the sender sees it; NUL-padded.
-  char receiver_interface[kInterfaceBytesMax];
+  char sender_interface[wire::kInterfaceBytesMax];  // The path as the sender sees it; NUL-padded.
+  char receiver_interface[wire::kInterfaceBytesMax];
   std::uint32_t message_bytes;  // The largest message size. kAnswer: the size in use.
   // Messages in flight in each direction. kAnswer: the number in use. kRefuse: the LinkReason
   // (types/link_reason.h) for `why`, as the refusing side sees it.
@@ -56,6 +54,7 @@ struct RailSetup {
   std::uint16_t mtu_bytes;
   char why[kSetupWhyBytes];  // kRefuse: for people; NUL-padded.
 };
-static_assert(sizeof(RailSetup) == 312 && std::is_trivially_copyable_v<RailSetup>);
+static_assert(sizeof(RailSetup) == wire::kRailSetupBytes &&
+              std::is_trivially_copyable_v<RailSetup>);
 
-}  // namespace mlxcomm::wire
+}  // namespace mlxcomm::rdma

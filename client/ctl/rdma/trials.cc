@@ -1,4 +1,4 @@
-#include "client/ctl/doctor/rdma_trials.h"
+#include "client/ctl/rdma/trials.h"
 
 #include <algorithm>
 #include <chrono>

@@ -8,7 +8,7 @@
 #include "client/ctl/doctor/check.h"
 #include "tests/unit/client/ctl/message_of.h"
 
-namespace mlxcomm::ctl::check_rdma_test {
+namespace mlxcomm::ctl::rdma::check_test {
 namespace {
 
 // A node whose daemon reports this about RDMA, and about the rail beside its connection to b.
@@ -232,4 +232,4 @@ TEST(CheckRdmaTest, UsesTheSystemsReportIfNoDaemonAnswers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl::check_rdma_test
+}  // namespace mlxcomm::ctl::rdma::check_test
