@@ -10,30 +10,9 @@
 #include "daemon/process/config_file.h"
 #include "daemon/process/run_daemon.h"
 #include "daemon/process/transports.h"
-#include "daemon/rdma/driver_process.h"
-#include "daemon/rdma/probe.h"
-#include "daemon/rdma/trials.h"
 
 namespace mlxcomm {
 namespace {
-
-int TryRdmaOf(char** arguments) {
-  return TryRdma(arguments[0], arguments[1], arguments[2] == nullptr ? "" : arguments[2]);
-}
-
-// Each is a process of its own, because the driver or the system may hang or crash it.
-struct ChildMode {
-  std::string_view argument;
-  int count;  // Arguments after it.
-  int (*run)(char** arguments);
-};
-constexpr ChildMode kChildModes[] = {
-    {rdma::kProbeArgument, 1, [](char** words) { return rdma::RunProbe(words[0], {}); }},
-    {rdma::kDriverArgument, 1, [](char**) { return rdma::RunDriver(rdma::kDriverSocket); }},
-    {rdma::kTrialArgument, 2, &TryRdmaOf},
-    {rdma::kTrialArgument, 3, &TryRdmaOf},
-    {platform::kTrialArgument, 1, [](char** words) { return platform::RunTrial(words[0]); }},
-};
 
 int PrintConfig(const Options& options) {
   if (std::fputs(AnnotatedConfig().c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
@@ -42,9 +21,9 @@ int PrintConfig(const Options& options) {
 }
 
 int Run(int argc, char** argv) {
-  for (const ChildMode& mode : kChildModes) {
-    if (argc == mode.count + 2 && argv[1] == mode.argument) return mode.run(argv + 2);
-  }
+  if (const std::optional<int> code = RunTransportsChild(argc, argv)) return *code;
+  if (argc == 3 && std::string_view(argv[1]) == platform::kTrialArgument)
+    return platform::RunTrial(argv[2]);
   ::umask(::umask(022) | 022);  // Nothing that the daemon creates is writable by others.
   const Successor successor(argc, argv);
   intake::ListenSocket listen_socket = TakeListenSocket();

@@ -13,8 +13,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "daemon/link/fabric_listener.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/rail/client_memory.h"
@@ -23,8 +26,9 @@
 #include "proto/types/node_id.h"
 
 namespace mlxcomm::v1 {
+class DaemonConfig;
 class NodeStatus;
-}
+}  // namespace mlxcomm::v1
 
 namespace mlxcomm::fabric {
 
@@ -60,6 +64,23 @@ class SideRails {
   virtual std::uint64_t deadline_ns() const = 0;
   // Adds the transport's state, and to each link the missing side rails with the reason.
   virtual void Describe(v1::NodeStatus& status) const = 0;
+};
+
+using ReadConfig = absl::StatusOr<v1::DaemonConfig> (*)(const std::string& path);
+
+// An argument of mlxcommd that makes its process do a transport's work, away from the daemon.
+struct ChildMode {
+  std::string_view argument;
+  int count;  // Arguments after it.
+  int (*run)(char** arguments, ReadConfig read);
+};
+
+// A transport's row in daemon/process/transports.cc.
+struct SideTransport {
+  std::unique_ptr<SideRails> (*make)(const v1::DaemonConfig& config,
+                                     const link::FabricOptions& options, Links& links,
+                                     platform::Wakeup& bell);
+  std::span<const ChildMode> child_modes;
 };
 
 // Makes a fabric's side rails; all arguments outlive them. `bell` wakes the loop, from any thread.

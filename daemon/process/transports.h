@@ -1,7 +1,7 @@
-// The transports beside TCP (daemon/fabric/side_rails.h): how the configuration creates their rails.
+// The transports beside TCP (daemon/fabric/side_rails.h); transports.cc lists them.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "daemon/fabric/side_rails.h"
 #include "mlxcomm/v1/config.pb.h"
@@ -10,8 +10,7 @@ namespace mlxcomm {
 
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config);
 
-// Runs a trial (rdma/trials.h). Prints "worked" or "refused" and the details; returns the exit code. A
-// configuration that cannot be read counts as empty, which is reported.
-int TryRdma(const std::string& config_file, const std::string& name, const std::string& device);
+// Runs this process as a transport's child if its arguments select that; returns the exit code.
+std::optional<int> RunTransportsChild(int argc, char** argv);
 
 }  // namespace mlxcomm
