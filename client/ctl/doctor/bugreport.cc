@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/json_text.h"
@@ -24,8 +25,8 @@
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
+#include "client/ctl/doctor/section.h"
 #include "client/ctl/events/render_event.h"
-#include "client/ctl/rdma/trials.h"
 #include "client/ctl/record/render_record.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/status/render_status.h"
@@ -46,15 +47,14 @@ struct BugreportOptions {
   std::string config_file;
   std::string output;  // Empty means mlxcomm-bugreport-TIME.tar.gz in the current folder.
   bool json = false;
-  bool rdma = false;
+  std::vector<const Section*> sections;
 };
-
-constexpr char kRdmaFile[] = "rdma.txt";
 
 struct ReportFile {
   std::string name;
   std::string what;
   std::string text;
+  bool printed = false;
 };
 
 template <typename Message>
@@ -84,61 +84,10 @@ std::string System() {
   return text;
 }
 
-std::string Limits(const v1::RdmaTrials& rdma) {
-  std::string text = "Assumptions about devices\n";
-  if (rdma.limits().empty()) return text + "  " + Shown(rdma.trouble()) + "\n";
-  for (const v1::RdmaTrialLimit& limit : rdma.limits()) {
-    text += "  " + Padded(Shown(limit.name()), 20) + "  " + Padded(Shown(limit.value()), 16) +
-            "  " + Shown(limit.source()) + "\n";
-  }
+std::string TextOf(const Section& section, const std::string& config_file) {
+  std::string text = section.try_devices(config_file) + "\nSystem\n";
+  for (const std::vector<std::string>& words : section.programs()) text += Said(words);
   return text;
-}
-
-std::string Devices(const v1::RdmaTrials& rdma) {
-  std::string text = "Devices\n";
-  for (const v1::RdmaTrialDevice& device : rdma.devices()) {
-    text += "  " + Padded(Shown(device.name()), 14) + Shown(device.state()) + "\n";
-  }
-  if (!rdma.devices().empty()) return text;
-  return text + "  " + (rdma.trouble().empty() ? "none" : Shown(rdma.trouble())) + "\n";
-}
-
-std::string Tried(const v1::RdmaTrials& rdma) {
-  std::string text = "Trials, each in its own process; nothing left this machine\n";
-  if (rdma.devices().empty()) return text + "  none: this machine has no device\n";
-  if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
-  for (const v1::RdmaTrialDevice& device : rdma.devices()) {
-    text += "  " + Shown(device.name()) +
-            (device.active() ? "\n" : ": no more trials, because its port is not active\n");
-    for (const v1::RdmaTrial& trial : device.trials()) {
-      text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
-              Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";
-    }
-    if (!device.held()) continue;
-    text += "    the driver holds that process, so the trials end here\n";
-    return text;
-  }
-  return text;
-}
-
-std::string SystemForRdma() {
-  std::string text = "System\n";
-#if defined(__APPLE__)
-  const std::vector<std::string> programs[] = {
-      {"sw_vers"},     {"sysctl", "-n", "hw.model"}, {"/usr/bin/rdma_ctl", "status"},
-      {"ibv_devices"}, {"ibv_devinfo", "-v"},        {"system_profiler", "SPThunderboltDataType"}};
-#else
-  const std::vector<std::string> programs[] = {
-      {"uname", "-sr"}, {"rdma", "link"}, {"ibv_devinfo", "-v"}, {"ls", "-l", "/dev/infiniband"}};
-#endif
-  for (const std::vector<std::string>& words : programs) text += Said(words);
-  return text;
-}
-
-std::string RdmaReport(const RdmaTrialsOptions& options, const std::string& status) {
-  const v1::RdmaTrials rdma = TryRdma(options);
-  return status + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +
-         SystemForRdma();
 }
 
 std::string Tail(const std::string& path) {
@@ -221,10 +170,11 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back({"record.json", "the same as JSON", JsonOrWhyNot(recorded, record)});
   files.push_back({"config.textproto", "the configuration", config});
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
-  if (options.rdma) {
-    RdmaTrialsOptions how;
-    if (!config.empty()) how.config_file = config_file;
-    files.push_back({kRdmaFile, "the trials of RDMA devices", RdmaReport(how, details)});
+  for (const Section* const section : options.sections) {
+    files.push_back({absl::StrCat(section->name, ".txt"),
+                     absl::StrCat("the trials of ", section->devices),
+                     details + "\n" + TextOf(*section, config.empty() ? "" : config_file),
+                     /*printed=*/true});
   }
   files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
   return files;
@@ -293,12 +243,12 @@ int RunBugreport(const BugreportOptions& options) {
   v1::BugreportReceipt receipt;
   receipt.set_archive(output);
   Add(receipt, "README.txt", "the contents of this report");
-  std::string rdma;
+  std::string printed;
   for (ReportFile& file : Gather(options, config_file, config)) {
     Add(receipt, file.name, file.what);
     contents += file.name + "  " + file.what + "\n";
     const std::string text = WithoutSecrets(std::move(file.text), keys);
-    if (file.name == kRdmaFile) rdma = text + "\n";
+    if (file.printed) printed += text + "\n";
     if (!WriteNewFile(folder + "/" + file.name, text)) {
       return FailInside("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
     }
@@ -315,7 +265,7 @@ int RunBugreport(const BugreportOptions& options) {
                       (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
   // NOLINTNEXTLINE(performance-move-const-arg): JsonOf takes an rvalue.
-  return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
+  return WriteOut(options.json ? JsonOf(std::move(receipt)) : printed + output + "\n" + contents,
                   "report");
 }
 
@@ -329,19 +279,20 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   bugreport
       .add_option("-o,--output", options->output, "File to write (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
-  bugreport.add_flag("--rdma", options->rdma,
-                     "Try what RDMA devices can do, each in its own process");
-  bugreport.add_flag("--json", options->json, "Print JSON: the archive's path and contents");
-  bugreport.footer(
+  std::string footer =
       R"(The archive has versions, status, topology, findings, events, operations, the
 configuration, the end of the log, interfaces and routes. Anything that looks like a key is
 removed, but names and addresses of machines and jobs are not: check it before you share
-it. Only you can read it, and it replaces no file.
-
---rdma needs neither a daemon nor a neighbour. It shows the assumptions about devices, the
-outcome of each trial (worked, refused, hung, crashed), the rails and the output of the
-system's programs. A refusal is not an error. The trials briefly take queue pairs and memory
-regions from other programs on the device.)");
+it. Only you can read it, and it replaces no file.)";
+  for (const Section* const section : Sections()) {
+    const auto add = [options, section] { options->sections.push_back(section); };
+    bugreport.add_flag_callback(
+        absl::StrCat("--", section->name), add,
+        absl::StrCat("Try what ", section->devices, " can do, each in its own process"));
+    absl::StrAppend(&footer, "\n\n", section->footer);
+  }
+  bugreport.add_flag("--json", options->json, "Print JSON: the archive's path and contents");
+  bugreport.footer(footer);
   return [options] { return RunBugreport(*options); };
 }
 

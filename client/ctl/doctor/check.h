@@ -14,7 +14,6 @@ Findings Check(const Facts& facts);
 void CheckDaemon(const Facts& facts, Findings& findings);
 void CheckNetwork(const Facts& facts, Findings& findings);
 void CheckCables(const Facts& facts, Findings& findings);
-void CheckRdma(const Facts& facts, Findings& findings);
 void CheckSystem(const Facts& facts, Findings& findings);
 void CheckPython(const Facts& facts, Findings& findings);
 void CheckDiscovery(const Facts& facts, Findings& findings);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/doctor/section.h"
 #include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
@@ -20,7 +21,7 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
 Fix SafeFix(const std::vector<std::string>& command) { return {{command}, true}; }
 
 // On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was in the
-// bridge has none. Its own service outlasts a boot and has the IPv4 that RDMA needs; automatic IPv6 adds the
+// bridge has none. Its own service outlasts a boot and has the IPv4 that some rails need; automatic IPv6 adds the
 // link-local address. Empty if the port is unknown.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
@@ -247,7 +248,7 @@ Findings Check(const Facts& facts) {
   CheckDaemon(facts, findings);
   CheckNetwork(facts, findings);
   CheckCables(facts, findings);
-  CheckRdma(facts, findings);
+  for (const Section* const section : Sections()) section->check(facts, findings);
   CheckSystem(facts, findings);
   CheckPython(facts, findings);
   if (facts.cluster.daemon_answers) {

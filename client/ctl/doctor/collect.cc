@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
+#include "client/ctl/doctor/section.h"
 #include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/service_files.h"
 #include "proto/key/key_file.h"
@@ -108,20 +109,12 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
     facts.clock_synchronised = ParseNetworkTime(reported->text);
   }
   CollectLibraries(facts);
-  // macOS before 26.2 has neither program.
-  if (const auto reported = RunProgram({"/usr/bin/rdma_ctl", "status"}); reported.ok()) {
-    facts.rdma_enabled = ParseRdmaEnabled(reported->text);
-  }
-  if (const auto reported = RunProgram({"/usr/bin/ibv_devinfo"}); reported.ok()) {
-    facts.rdma = ParseIbvDevinfo(reported->text);
-  }
 }
 
 [[maybe_unused]] void CollectLinux(SystemFacts& facts) {
   facts.kind = SystemKind::kLinux;
   facts.interfaces = ReadLinuxInterfaces("");
   facts.ports = ReadLinuxThunderbolt("");
-  facts.rdma = ReadLinuxRdma("");
   facts.sleeps = ReadLinuxSleep("");
   facts.firewall_on = ReadLinuxFirewall("");
 #if defined(__linux__)
@@ -218,6 +211,7 @@ SystemFacts CollectSystem(const CollectOptions& options) {
 #else
   CollectLinux(facts);
 #endif
+  for (const Section* const section : Sections()) section->collect(facts);
   facts.window_program = WindowProgram(std::getenv("TERM_PROGRAM"));
   CollectConfiguration(options, facts);
   facts.python = CollectPython(options.python, facts.unknown);

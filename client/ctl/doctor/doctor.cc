@@ -137,7 +137,7 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   AddDuration(doctor, "--recent", options->recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
               "How far back refusals and corrupted data are reported (10m)");
   doctor.footer(
-      R"(Checks this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall, sleep,
+      R"(Checks this machine (interfaces, bridges, ports of cables and devices, firewall, sleep,
 clock), the configuration and the key file, and through the daemon all nodes and cables.
 Without a daemon it does the rest, and reports why none answers. What it cannot check is a
 note, never an error.

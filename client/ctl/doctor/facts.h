@@ -39,13 +39,6 @@ struct ThunderboltPort {
   std::string interface;           // Empty: unknown.
 };
 
-struct RdmaPort {
-  std::string device;  // "rdma_en2", "mlx5_0"
-  std::uint32_t port = 1;
-  std::string state;  // "ACTIVE", "DOWN"
-  std::string interface;
-};
-
 // The outcome of the Python package's self test.
 enum class ResultsKind : std::uint8_t {
   kNotTested,      // No package, or no daemon.
@@ -71,9 +64,10 @@ struct SystemFacts {
   SystemKind kind = SystemKind::kLinux;
   std::vector<InterfaceFacts> interfaces;
   std::vector<ThunderboltPort> ports;
-  std::vector<RdmaPort> rdma;
-  std::optional<bool> rdma_enabled;  // macOS only.
-  std::optional<bool> sleeps;        // When idle, on mains power.
+  // For transports beside TCP.
+  std::vector<std::string> devices;     // Linux only.
+  std::optional<bool> devices_enabled;  // macOS only.
+  std::optional<bool> sleeps;           // When idle, on mains power.
   std::optional<bool> firewall_on;
   std::optional<bool> firewall_blocks_all;
   std::optional<bool> clock_synchronised;

@@ -2,26 +2,13 @@
 
 #include <algorithm>
 
+#include "client/ctl/doctor/section.h"
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-bool IsRdma(const FindingKind& kind) {
-  return kind.reasons[0] >= v1::LinkReason::rdma_looking &&
-         kind.reasons[0] <= v1::LinkReason::rdma_not_made;
-}
-
-const FindingKind* Of(v1::LinkReason::Value reason, bool rdma) {
-  if (reason == v1::LinkReason::none) return nullptr;
-  for (const FindingKind& kind : FindingKinds()) {
-    const auto& reasons = kind.reasons;
-    if (IsRdma(kind) == rdma && std::ranges::find(reasons, reason) != reasons.end()) return &kind;
-  }
-  return nullptr;
-}
-
-// Replaces {name} by its value; "rdma { enabled: true }" contains no name.
+// Replaces {name} by its value; "discovery { enabled: true }" contains no name.
 std::string Filled(std::string_view text, const Findings::Values& values) {
   std::string out;
   while (!text.empty()) {
@@ -55,14 +42,40 @@ const char* SeverityText(Severity severity) {
   return "note";
 }
 
+std::span<const FindingKind> FindingKinds() {
+  static const std::vector<FindingKind> kAll = [] {
+    const auto general = GeneralFindingKinds();
+    std::vector<FindingKind> rows(general.begin(), general.end());
+    for (const Section* const section : Sections()) {
+      const auto its = section->kinds();
+      rows.insert(rows.end(), its.begin(), its.end());
+    }
+    std::ranges::stable_sort(rows, {}, &FindingKind::code);
+    const FindingKind* first = nullptr;
+    for (FindingKind& row : rows) {
+      if (row.id == row.code()) first = &row;
+      if (row.found.empty()) row.found = first->found;
+      if (row.expected.empty()) row.expected = first->expected;
+      if (row.remedy.empty()) row.remedy = first->remedy;
+    }
+    return rows;
+  }();
+  return kAll;
+}
+
 const FindingKind* KindOf(std::string_view id) {
   const std::span<const FindingKind> kinds = FindingKinds();
   const auto found = std::ranges::find(kinds, id, &FindingKind::id);
   return found == kinds.end() ? nullptr : &*found;
 }
 
-const FindingKind* KindOfLink(v1::LinkReason::Value reason) { return Of(reason, /*rdma=*/false); }
-const FindingKind* KindOfRdma(v1::LinkReason::Value reason) { return Of(reason, /*rdma=*/true); }
+std::string_view IdOf(v1::LinkReason::Value reason, std::span<const FindingKind> kinds) {
+  if (reason == v1::LinkReason::none) return {};
+  for (const FindingKind& kind : kinds) {
+    if (std::ranges::find(kind.reasons, reason) != kind.reasons.end()) return kind.id;
+  }
+  return {};
+}
 
 void Findings::Add(std::string_view id, std::string object, const Values& values, Fix fix) {
   const FindingKind* const kind = KindOf(id);

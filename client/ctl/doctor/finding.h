@@ -30,7 +30,7 @@ struct FindingKind {
   std::string_view found = {};
   std::string_view expected = {};
   std::string_view remedy = {};
-  // Why a link, or an RDMA rail, is not up.
+  // Why a link or a rail is not up.
   std::array<v1::LinkReason::Value, 8> reasons = {};
   // If one of these ids is found too, this finding is its consequence and is not shown.
   std::array<std::string_view, 18> depends_on = {};
@@ -39,13 +39,19 @@ struct FindingKind {
 
   constexpr std::string_view code() const { return id.substr(0, id.find('/')); }
 };
-// All rows. The first row of each code has its title.
+template <typename... Reasons>
+constexpr decltype(FindingKind::reasons) Of(Reasons... reasons) {
+  return {reasons...};
+}
+
+// All rows, with those of sections (section.h), by code. The first row of each code has its title; a further
+// one has the first one's texts if it leaves them out.
 std::span<const FindingKind> FindingKinds();
+std::span<const FindingKind> GeneralFindingKinds();  // Without those of sections.
 // Finds a row by its id; nullptr: none.
 const FindingKind* KindOf(std::string_view id);
-// nullptr if the reason has no finding of this kind.
-const FindingKind* KindOfLink(v1::LinkReason::Value reason);
-const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
+// Finds the id of the row for a reason (empty if there is none).
+std::string_view IdOf(v1::LinkReason::Value reason, std::span<const FindingKind> kinds);
 
 struct Fix {
   std::vector<std::vector<std::string>> commands;  // Run in order, until one fails.

@@ -24,10 +24,6 @@ constexpr std::string_view kReplaceCable =
     "continues (mlxcommctl doctor --recent 1m), test the memory of both machines. A process that "
     "writes into a buffer while an operation uses it has the same effect";
 constexpr std::string_view kOneKey = "the same cluster name and key on all nodes";
-constexpr std::string_view kRailUp = "a rail that is up; until then the link uses TCP";
-constexpr std::string_view kWakeDriver =
-    "unplug its cable and plug it in again; if that does not help, restart the machine; if it "
-    "still fails, send mlxcommctl bugreport --rdma";
 constexpr std::string_view kInstallService =
     "install the service again (mlxcommctl service install): it copies the libraries that the "
     "program loads";
@@ -36,35 +32,12 @@ constexpr std::string_view kTakeTheirKey =
     "if these should be its neighbours: run mlxcommctl cluster key show on one of them and "
     "mlxcommctl cluster key rotate --take here. If both are alone, do this on one of them only. To "
     "see whether more come: mlxcommctl doctor --recent 10s";
-constexpr std::string_view kMatchingDevice =
-    "an active device with an address of {interface} among its GIDs";
-constexpr std::string_view kFindDevice =
-    "ibv_devinfo -v shows ports and GIDs; soft-RoCE on this interface: rdma link add rxe0 type rxe "
-    "netdev IF. To do without RDMA, set rdma { enabled: false }";
 constexpr std::string_view kSwitchOn =
     "on {node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)";
 constexpr std::string_view kCheckCable =
     "check the cable at both ends, and that the interface is up";
 
-template <typename... Reasons>
-constexpr decltype(FindingKind::reasons) Of(Reasons... reasons) {
-  return {reasons...};
-}
-
-// A further row of a code takes the texts that it leaves out from the code's first row.
-template <std::size_t kRows>
-constexpr std::array<FindingKind, kRows> WithTextsOfFirst(std::array<FindingKind, kRows> rows) {
-  const FindingKind* first = nullptr;
-  for (FindingKind& row : rows) {
-    if (row.id == row.code()) first = &row;
-    if (row.found.empty()) row.found = first->found;
-    if (row.expected.empty()) row.expected = first->expected;
-    if (row.remedy.empty()) row.remedy = first->remedy;
-  }
-  return rows;
-}
-
-constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
+constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC101", Severity::kError, "no daemon answers", "{why}", "a daemon that answers",
      "start it; if it exits, read its log"},
     {.id = "MC101/silent",
@@ -212,21 +185,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     {.id = "MC305/routed",
      .remedy =
          "check that it is plugged in at both ends. The nodes reach each other through others"},
-    {"MC306", Severity::kWarning, "an RDMA device's port is not active", "state {state}",
-     "ACTIVE, because {interface} is running",
-     "unplug the cable of {interface} and plug it in again; both ends need Thunderbolt 5, and RDMA "
-     "enabled"},
-    {.id = "MC306/rail",
-     .found = "{detail}",
-     .expected = "an active port, because the interface carries TCP",
-     .reasons = {Why::rdma_port_down}},
-    {.id = "MC306/linux",
-     .found = "{detail}{devices}",
-     .expected = kMatchingDevice,
-     .remedy = kFindDevice},
-    {"MC307", Severity::kNote, "RDMA is not enabled", "not enabled on this Mac",
-     "enabled, if links should use RDMA over Thunderbolt",
-     "start in recovery mode, open Terminal, run rdma_ctl enable, restart"},
     {"MC308", Severity::kOk, "Thunderbolt ports",
      "{ports} ports or devices, {connected} connected to other computers{generation}"},
     {"MC309", Severity::kWarning, "a neighbour is heard, but not linked",
@@ -234,90 +192,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "a link to it within two seconds",
      "let TCP to that port through the firewalls of both; mlxcommctl doctor on {neighbour} may say "
      "more"},
-    {"MC310", Severity::kNote, "there is no RDMA library", "{detail}",
-     "an RDMA verbs library, because RDMA is on",
-     "install libibverbs1 and the card's provider (Debian: ibverbs-providers), or set rdma { "
-     "enabled: false }"},
-    {.id = "MC310/macos",
-     .remedy = "upgrade to macOS 26.2 or later, or set rdma { enabled: false }"},
-    {"MC311", Severity::kNote, "there is no RDMA device", "the RDMA library lists no device",
-     "a device for each Thunderbolt 5 port",
-     "load the network card's driver; soft-RoCE: rdma link add rxe0 type rxe netdev IF"},
-    {.id = "MC311/macos",
-     .remedy = "run rdma_ctl status there: if RDMA is not enabled, start in recovery mode, open "
-               "Terminal, run rdma_ctl enable, restart"},
-    {"MC312", Severity::kNote, "RDMA needs Thunderbolt 5",
-     "no RDMA device, and no Thunderbolt port faster than 40 Gb/s",
-     "Thunderbolt 5 (80 Gb/s) at both ends of a cable",
-     "none for this Mac: TCP over the same cable is used. rdma { enabled: false } hides this note"},
-    {"MC313", Severity::kWarning, "an RDMA device has no GID for its cable's address", "{detail}",
-     "an address of {interface}, preferably IPv4, among the GIDs of rdma_{interface}",
-     "give {interface} an IPv4 address (as root: ifconfig {interface} inet 169.254.x.y/16 alias). "
-     "If it has one, switch {interface} off and on (ifconfig {interface} down, then up), so that "
-     "the driver reads it again",
-     Of(Why::rdma_no_gid)},
-    {.id = "MC313/ipv4",
-     .expected = "GIDs of IPv4 addresses at both ends: Apple's devices are known to carry data "
-                 "only between those",
-     .remedy = "give {interface} an unused IPv4 address (as root: ifconfig {interface} inet "
-               "169.254.x.y/16 alias), and mlxcommd tries again. If the port has a network "
-               "service, macOS does this some minutes after the cable was plugged in",
-     .reasons = {Why::rdma_gid_without_ipv4, Why::rdma_peer_gid_without_ipv4}},
-    {.id = "MC313/linux",
-     .found = "{detail}{devices}",
-     .expected = kMatchingDevice,
-     .remedy = kFindDevice},
-    {"MC314", Severity::kWarning, "an RDMA driver does not answer, or fails", "{detail}",
-     "a driver that answers; until then links use TCP",
-     "restart that machine, because a hung driver does not recover; if it still fails, send "
-     "mlxcommctl bugreport --rdma"},
-    {.id = "MC314/device",
-     .found = "a call of its driver has not returned for {time}",
-     .remedy = kWakeDriver},
-    {.id = "MC314/rail",
-     .expected = kRailUp,
-     .remedy = kWakeDriver,
-     .reasons = {Why::rdma_driver_silent, Why::rdma_driver_failed}},
-    {"MC315", Severity::kWarning, "an RDMA device has no queue pair or region left", "{detail}",
-     kRailUp,
-     "stop other programs that use RDMA on this device (MLX's jaccl, other daemons); killed ones "
-     "may hold theirs until the machine is restarted",
-     Of(Why::rdma_exhausted)},
-    {"MC316", Severity::kWarning, "the daemon may not use an RDMA device", "{detail}",
-     "a device that mlxcommd may open",
-     "let the daemon's user read and write /dev/infiniband/uverbs* (group rdma, if it exists; "
-     "DeviceAllow of its unit)"},
-    {.id = "MC316/macos",
-     .remedy =
-         "stop other programs that use RDMA; if it still fails, send mlxcommctl bugreport --rdma"},
-    {.id = "MC316/hidden",
-     .found = "the system has the RDMA device {device}, but gives mlxcommd none",
-     .expected = "/dev/infiniband/uverbs0, which the daemon's user may read and write",
-     .remedy = "load the module (modprobe ib_uverbs); pass /dev/infiniband into a container or a "
-               "unit with device rules"},
-    {"MC317", Severity::kNote, "the other side has no RDMA", "{detail}", "RDMA on {peer} as well",
-     "set rdma { enabled: true } in the configuration of {peer}, and restart its mlxcommd",
-     Of(Why::rdma_off)},
-    {.id = "MC317/lacks", .remedy = "mlxcommctl doctor on {peer} says what is missing"},
-    {"MC318", Severity::kWarning, "an RDMA rail cannot be set up", "{detail}", kRailUp,
-     "check the cable at both ends; mlxcommd keeps trying. If it still fails, send mlxcommctl "
-     "bugreport --rdma",
-     Of(Why::rdma_not_made, Why::rdma_not_opened)},
-    {"MC319", Severity::kWarning, "too little memory may be locked for RDMA",
-     "mlxcommd may lock {bytes} of memory, and RDMA locks what it registers", "{least} or more",
-     "raise it: LimitMEMLOCK=infinity in mlxcommd.service; ulimit -l for a private daemon"},
-    {.id = "MC319/rail",
-     .found = "{detail}",
-     .expected = kRailUp,
-     .remedy = "Linux: LimitMEMLOCK=infinity in mlxcommd.service, or ulimit -l; macOS: stop other "
-               "programs that use RDMA",
-     .reasons = {Why::rdma_memory}},
-    {"MC320", Severity::kNote, "RDMA is not used beside an encrypted connection", "{detail}",
-     "no encryption, if nothing else uses the cable",
-     "if nothing else uses it, on both sides: peers { interface_security { interface: "
-     "\"{interface}\" security: PLAIN } }",
-     Of(Why::rdma_encrypted)},
-    {"MC321", Severity::kOk, "RDMA", "{summary}"},
 
     {"MC401", Severity::kWarning, "the machine sleeps when it is idle", "idle sleep is on",
      "awake between jobs as well: a sleeping node is a lost node",
@@ -461,10 +335,10 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "a different name for each",
      "on all but one: node_name in the configuration, or on macOS sudo scutil --set LocalHostName; "
      "then mlxcommctl service restart there"},
-}));
+});
 
 }  // namespace
 
-std::span<const FindingKind> FindingKinds() { return kKinds; }
+std::span<const FindingKind> GeneralFindingKinds() { return kKinds; }
 
 }  // namespace mlxcomm::ctl

@@ -123,8 +123,8 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
     fault.values.emplace_back("interface", link.last_local_interface());
     return fault;
   }
-  const FindingKind* const kind = KindOfLink(cause.reason);
-  fault.id = kind == nullptr ? "MC502" : kind->id;
+  const std::string_view id = IdOf(cause.reason, GeneralFindingKinds());
+  fault.id = id.empty() ? "MC502" : id;
   if (cause.reason == v1::LinkReason::no_route_to_host && !IsOnTheCable(link)) {
     fault.id = "MC205/routed";
   } else if (IsOfAnotherKey(cause.reason)) {

@@ -18,18 +18,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-std::vector<std::string> ListFolder(const std::string& path) {
-  constexpr std::size_t kNamesMax = 4096;
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(path, error), end;
-       !error && at != end && names.size() < kNamesMax; at.increment(error)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 std::string LineOf(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(ReadFileText(path, 4096)));
 }
@@ -46,6 +34,18 @@ std::set<std::string> WithLinkLocal(const std::string& root) {
 }
 
 }  // namespace
+
+std::vector<std::string> ListFolder(const std::string& path) {
+  constexpr std::size_t kNamesMax = 4096;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end;
+       !error && at != end && names.size() < kNamesMax; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
   const std::string folder = root + "/sys/class/net";
@@ -109,24 +109,6 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
     }
   }
   return ports;
-}
-
-std::vector<RdmaPort> ReadLinuxRdma(const std::string& root) {
-  const std::string folder = root + "/sys/class/infiniband";
-  std::vector<RdmaPort> all;
-  for (const std::string& device : ListFolder(folder)) {
-    for (const std::string& number : ListFolder(folder + "/" + device + "/ports")) {
-      const std::string path = folder + "/" + device + "/ports/" + number;
-      RdmaPort& port = all.emplace_back();
-      port.device = device;
-      if (!absl::SimpleAtoi(number, &port.port)) port.port = 1;
-      const std::string state = LineOf(path + "/state");  // "4: ACTIVE"
-      const std::size_t colon = state.find(": ");
-      port.state = colon == std::string::npos ? state : state.substr(colon + 2);
-      port.interface = LineOf(path + "/gid_attrs/ndevs/0");
-    }
-  }
-  return all;
 }
 
 std::optional<bool> ReadLinuxSleep(const std::string& root) {

@@ -232,33 +232,4 @@ std::optional<bool> ParseNetworkTime(absl::string_view text) {
   return std::nullopt;
 }
 
-std::optional<bool> ParseRdmaEnabled(absl::string_view text) {
-  const std::string lower = absl::AsciiStrToLower(text);
-  for (const char* const off : {"disabled", "not enabled", "off"}) {
-    if (absl::StrContains(lower, off)) return false;
-  }
-  if (absl::StrContains(lower, "enabled")) return true;
-  return std::nullopt;
-}
-
-std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text) {
-  std::vector<RdmaPort> ports;
-  std::string device;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::vector<absl::string_view> words = WordsOf(line);
-    if (words.size() < 2) continue;
-    if (words[0] == "hca_id:") device = std::string(words[1]);
-    if (words[0] == "port:" && !device.empty()) {
-      RdmaPort& port = ports.emplace_back();
-      port.device = device;
-      if (!absl::SimpleAtoi(words[1], &port.port)) port.port = 1;
-      if (device.starts_with("rdma_")) port.interface = device.substr(5);
-    }
-    if (words[0] == "state:" && !ports.empty() && ports.back().device == device) {
-      ports.back().state = std::string(absl::StripPrefix(words[1], "PORT_"));
-    }
-  }
-  return ports;
-}
-
 }  // namespace mlxcomm::ctl

@@ -33,8 +33,6 @@ struct FirewallState {
 };
 FirewallState ParseFirewallState(absl::string_view text);
 std::optional<bool> ParseNetworkTime(absl::string_view text);  // `systemsetup -getusingnetworktime`
-std::optional<bool> ParseRdmaEnabled(absl::string_view text);  // `rdma_ctl status`
-std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text);
 
 // "Up to 80 Gb/s" -> 80; 0: no rate.
 double GigabitsIn(absl::string_view text);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/rdma/section.h"
 #include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
@@ -35,7 +36,7 @@ bool IsBelowThunderbolt5(const Facts& facts) {
 }
 
 bool IsSwitchedOff(const Facts& facts) {
-  return facts.system.rdma_enabled.has_value() && !*facts.system.rdma_enabled;
+  return facts.system.devices_enabled.has_value() && !*facts.system.devices_enabled;
 }
 
 bool IsOfDriver(v1::LinkReason::Value reason) {
@@ -52,8 +53,8 @@ void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& fin
   const bool own = IsOwn(facts, node);
   if (own && IsBelowThunderbolt5(facts)) return findings.Add("MC312", object);
   if (own && IsSwitchedOff(facts)) return;  // MC307.
-  if (own && !IsMacos(facts) && !facts.system.rdma.empty())
-    return findings.Add("MC316/hidden", object, {{"device", facts.system.rdma[0].device}});
+  if (own && !IsMacos(facts) && !facts.system.devices.empty())
+    return findings.Add("MC316/hidden", object, {{"device", facts.system.devices[0]}});
   const bool macos = RunsMacos(facts, node) || (own && IsMacos(facts));
   findings.Add(macos ? "MC311/macos" : "MC311", object);
 }
@@ -147,8 +148,8 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   if (reason == Why::rdma_no_device) return CheckMatch(facts, node, rail, object, findings);
   if (reason == Why::rdma_no_library) return;
   if (IsOfDriver(reason) && !rail.peers_reason() && reason == node.rdma().reason()) return;
-  const FindingKind* const kind = KindOfRdma(reason);
-  if (kind != nullptr) findings.Add(kind->id, object, values);
+  const std::string_view id = IdOf(reason, RdmaFindingKinds());
+  if (!id.empty()) findings.Add(id, object, values);
 }
 
 std::string Summary(const v1::NodeStatus& node) {
@@ -167,25 +168,11 @@ std::string Summary(const v1::NodeStatus& node) {
   return text;
 }
 
-// Uses the system's own report if no daemon answers, or if a Mac has RDMA switched off.
-void CheckOwnSystem(const Facts& facts, Findings& findings) {
-  const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
-  if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
-  if (facts.cluster.daemon_answers) return;  // The daemon knows which ports matter.
-  for (const RdmaPort& port : facts.system.rdma) {
-    const bool plugged = std::ranges::any_of(
-        facts.system.interfaces,
-        [&port](const InterfaceFacts& one) { return one.name == port.interface && one.running; });
-    if (port.state == "ACTIVE" || port.state.empty() || !plugged) continue;
-    findings.Add("MC306", absl::StrCat("RDMA device ", port.device, " port ", port.port),
-                 {{"state", port.state}, {"interface", port.interface}});
-  }
-}
-
 }  // namespace
 
 void CheckRdma(const Facts& facts, Findings& findings) {
-  CheckOwnSystem(facts, findings);
+  const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
+  if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
   if (!facts.cluster.daemon_answers) return;
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
     if (!node.answered()) continue;

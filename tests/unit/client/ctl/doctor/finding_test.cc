@@ -12,10 +12,6 @@
 namespace mlxcomm::ctl::finding_test {
 namespace {
 
-bool IsRdma(v1::LinkReason::Value reason) {
-  return reason >= v1::LinkReason::rdma_looking && reason <= v1::LinkReason::rdma_not_made;
-}
-
 TEST(FindingTest, EachIdIsUniqueAndFollowsItsCode) {
   std::set<std::string_view> ids;
   std::string_view last_code;
@@ -54,13 +50,13 @@ TEST(FindingTest, EachReasonHasAtMostOneRow) {
     for (const v1::LinkReason::Value reason : kind.reasons) {
       if (reason == v1::LinkReason::none) continue;
       EXPECT_TRUE(row_of.emplace(reason, kind.id).second) << v1::LinkReason::Value_Name(reason);
-      EXPECT_EQ(IsRdma(reason), IsRdma(kind.reasons[0])) << kind.id;
-      EXPECT_EQ(IsRdma(reason) ? KindOfRdma(reason) : KindOfLink(reason), &kind);
-      EXPECT_EQ(IsRdma(reason) ? KindOfLink(reason) : KindOfRdma(reason), nullptr);
+      const bool of_link = IdOf(kind.reasons[0], GeneralFindingKinds()) == kind.id;
+      EXPECT_EQ(IdOf(reason, GeneralFindingKinds()), of_link ? kind.id : "");
+      EXPECT_EQ(IdOf(reason, FindingKinds()), kind.id);
     }
   }
-  EXPECT_EQ(KindOfLink(v1::LinkReason::none), nullptr);
-  EXPECT_EQ(KindOfLink(static_cast<v1::LinkReason::Value>(200)), nullptr)
+  EXPECT_EQ(IdOf(v1::LinkReason::none, FindingKinds()), "");
+  EXPECT_EQ(IdOf(static_cast<v1::LinkReason::Value>(200), FindingKinds()), "")
       << "a reason of a newer daemon";
 }
 
@@ -85,9 +81,8 @@ TEST(FindingTest, ARouteDependsOnEveryCauseOfALinkBeingDown) {
   // Reasons without a row, and other texts, by what else is known.
   std::set<std::string_view> causes = {"MC502",         "MC205/routed", "MC209/alone",
                                        "MC502/carrier", "MC502/knocks", "MC502/off"};
-  for (const FindingKind& kind : FindingKinds()) {
-    const bool of_links = kind.reasons[0] != v1::LinkReason::none && !IsRdma(kind.reasons[0]);
-    if (of_links && kind.id != "MC502/way") causes.insert(kind.id);
+  for (const FindingKind& kind : GeneralFindingKinds()) {
+    if (kind.reasons[0] != v1::LinkReason::none && kind.id != "MC502/way") causes.insert(kind.id);
   }
   const auto& named = KindOf("MC502/way")->depends_on;
   std::set<std::string_view> reported(named.begin(), named.end());

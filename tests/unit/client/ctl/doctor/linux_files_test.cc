@@ -72,15 +72,6 @@ TEST_F(LinuxFilesTest, ReadsThunderboltPeersWithTheirRate) {
   EXPECT_EQ(ports[0].interface, "thunderbolt0");
 }
 
-TEST_F(LinuxFilesTest, ReadsRdmaPorts) {
-  Write("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN");
-  Write("/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
-  const auto ports = ReadLinuxRdma(folder_);
-  ASSERT_EQ(ports.size(), 1u);
-  EXPECT_EQ(ports[0].state, "DOWN");
-  EXPECT_EQ(ports[0].interface, "eth0");
-}
-
 TEST_F(LinuxFilesTest, ReadsSleepAndFirewall) {
   EXPECT_FALSE(ReadLinuxSleep(folder_).has_value());
   EXPECT_FALSE(ReadLinuxFirewall(folder_).has_value());
@@ -101,7 +92,6 @@ TEST_F(LinuxFilesTest, ReadsSleepAndFirewall) {
 TEST_F(LinuxFilesTest, FindsNothingInAnEmptyFolder) {
   EXPECT_TRUE(ReadLinuxInterfaces(folder_).empty());
   EXPECT_TRUE(ReadLinuxThunderbolt(folder_).empty());
-  EXPECT_TRUE(ReadLinuxRdma(folder_).empty());
 }
 
 }  // namespace

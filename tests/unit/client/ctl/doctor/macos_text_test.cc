@@ -91,7 +91,6 @@ TEST(MacosTextTest, TakesNoFactFromUnexpectedText) {
   EXPECT_TRUE(ParseIfconfig("\tstatus: active\n").empty());
   EXPECT_FALSE(ParseSleepSettings("nothing").has_value());
   EXPECT_FALSE(ParseFirewallState("").on.has_value());
-  EXPECT_TRUE(ParseIbvDevinfo("port: 1\nstate: PORT_DOWN").empty());
 }
 
 TEST(MacosTextTest, MapsPortsToDevices) {
@@ -149,24 +148,6 @@ TEST(MacosTextTest, ReadsTheFirewallsState) {
       "Firewall is blocking all non-essential incoming connections. (State = 2)\n");
   EXPECT_EQ(closed.on, true);
   EXPECT_EQ(closed.blocks_all, true);
-}
-
-TEST(MacosTextTest, ReadsRdmaPorts) {
-  const auto ports = ParseIbvDevinfo(
-      "hca_id:\trdma_en2\n\ttransport:\t\t\tThunderbolt (1)\n\t\tport:\t1\n"
-      "\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tmax_mtu:\t\t4096 (5)\n\n"
-      "hca_id:\trdma_en3\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n");
-  ASSERT_EQ(ports.size(), 2u);
-  EXPECT_EQ(ports[0].state, "ACTIVE");
-  EXPECT_EQ(ports[1].state, "DOWN");
-  EXPECT_EQ(ports[1].interface, "en3");
-}
-
-TEST(MacosTextTest, ReadsWhetherRdmaIsEnabled) {
-  EXPECT_EQ(ParseRdmaEnabled("enabled\n"), true);
-  EXPECT_EQ(ParseRdmaEnabled("RDMA is Disabled"), false);
-  EXPECT_EQ(ParseRdmaEnabled("RDMA is not enabled"), false);
-  EXPECT_EQ(ParseRdmaEnabled("usage: rdma_ctl ..."), std::nullopt);
 }
 
 TEST(MacosTextTest, ReadsNetworkTimeForAdministratorsOnly) {

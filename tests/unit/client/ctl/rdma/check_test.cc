@@ -63,8 +63,7 @@ std::string SummaryOf(const Facts& facts) {
 TEST(CheckRdmaTest, FindsNothingIfRdmaIsOffOrHealthy) {
   Facts off = Reported("");
   EXPECT_EQ(Codes(off), List());
-  off.system.rdma_enabled = false;
-  off.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}};
+  off.system.devices_enabled = false;
   EXPECT_EQ(Codes(off), List());
   EXPECT_EQ(SummaryOf(off), "off (rdma { enabled: true } in the configuration)");
   const Facts well = Reported(
@@ -86,17 +85,17 @@ TEST(CheckRdmaTest, ReportsWhatAMacLacks) {
             List{"MC310"});
   Facts none = Reported(R"(rdma { state: "found" })");
   EXPECT_EQ(Codes(none), List{"MC311"});
-  none.system.rdma_enabled = false;
+  none.system.devices_enabled = false;
   EXPECT_EQ(Codes(none), List{"MC307"}) << "which explains it";
-  none.system.rdma_enabled = true;
+  none.system.devices_enabled = true;
   ThunderboltPort port;
   port.speed = "Up to 40 Gb/s";
   port.gigabits_per_second = 40;
   none.system.ports = {port};
   EXPECT_EQ(Codes(none), List{"MC312"});
-  none.system.rdma_enabled = false;
+  none.system.devices_enabled = false;
   EXPECT_EQ(Codes(none), List{"MC312"}) << "enabling it would not help";
-  none.system.rdma_enabled = true;
+  none.system.devices_enabled = true;
   none.system.ports[0].gigabits_per_second = 80;
   EXPECT_EQ(Codes(none), List{"MC311"});
 }
@@ -165,7 +164,7 @@ TEST(CheckRdmaTest, ReportsDevicesThatLinuxHidesFromTheDaemon) {
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC311"});
-  facts.system.rdma = {{"rxe0", 1, "ACTIVE", "eth0"}};
+  facts.system.devices = {"rxe0"};
   EXPECT_EQ(Codes(facts), List{"MC316"});
   *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->add_devices() = [] {
     v1::RdmaDevice device;
@@ -222,13 +221,8 @@ TEST(CheckRdmaTest, ReportsALowLimitOfLockedMemory) {
 TEST(CheckRdmaTest, UsesTheSystemsReportIfNoDaemonAnswers) {
   Facts facts;
   facts.system.kind = SystemKind::kMacos;
-  facts.system.rdma_enabled = false;
-  InterfaceFacts en2;
-  en2.name = "en2";
-  en2.up = en2.running = true;
-  facts.system.interfaces = {en2};
-  facts.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}, {"rdma_en3", 1, "DOWN", "en3"}};
-  EXPECT_EQ(Codes(facts), (List{"MC101", "MC306", "MC307"})) << "en3 has no cable";
+  facts.system.devices_enabled = false;
+  EXPECT_EQ(Codes(facts), (List{"MC101", "MC307"}));
 }
 
 }  // namespace
