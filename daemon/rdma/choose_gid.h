@@ -17,7 +17,6 @@
 namespace mlxcomm::rdma {
 
 bool MirrorsIpv4(const Gid& gid);
-// Returns true for devices named after their interface (apple::kDevicePrefix).
 bool IsNamedAfterInterface(const std::string& device);
 // Returns the index of the chosen GID, or nullopt if none qualifies.
 std::optional<std::size_t> ChooseGid(std::span<const Gid> gids, const Gid& links, bool only_links);

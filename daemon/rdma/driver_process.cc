@@ -139,7 +139,7 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
                                   "the driver of RDMA device ", device_, " did not return within ",
                                   absl::FormatDuration(absl::Nanoseconds(call_ns_)),
                                   ", so its process (", pid_, ") was killed")),
-                              LinkReason::kRdmaDriverSilent);
+                              LinkReason::kDriverSilent);
     Kill();
     return ended_;
   }

@@ -33,9 +33,6 @@ inline constexpr int kDriverSocket = 3;
 // Runs in that process: one thread answers the daemon's requests, and one for each queue pair posts and
 // reports completions. `socket`: a stream to the daemon. Returns the exit code.
 //
-//   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, while anything moves or the daemon's thread
-//     polls as well ─▶ arm the completion queue, poll once more, sleep
-//
 // It exits when its standard input ends, which it does with the daemon, whatever its threads are doing. It
 // ignores the signals that stop a daemon, because the daemon needs it until it has drained.
 int RunDriver(int socket);

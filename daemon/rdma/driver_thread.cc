@@ -87,14 +87,18 @@ bool DriverThread::Pop(Result& result) {
   return true;
 }
 
-void DriverThread::Describe(v1::RdmaDevice& status) const {
+void DriverThread::Describe(v1::TransportDevice& status) const {
   const std::lock_guard lock(shared_->mutex);
   if (const Device* const device = shared_->device.get(); device != nullptr) {
     const DeviceUse use = device->use();
-    status.set_queue_pairs(use.queue_pairs);
-    status.set_queue_pairs_max(device->limits().queue_pairs_max);
-    status.set_regions(use.regions);
-    status.set_regions_max(device->limits().regions_max);
+    const auto add = [&status](const char* name, std::uint32_t used, std::uint32_t most) {
+      v1::DeviceUse& row = *status.add_uses();
+      row.set_name(name);
+      row.set_used(used);
+      row.set_most(most);
+    };
+    add("queue pair", use.queue_pairs, device->limits().queue_pairs_max);
+    add("memory region", use.regions, device->limits().regions_max);
     status.set_driver_pid(static_cast<std::uint32_t>(device->driver_pid()));
   }
   status.set_drivers_ended(shared_->ended);

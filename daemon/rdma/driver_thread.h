@@ -27,7 +27,7 @@
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::v1 {
-class RdmaDevice;
+class TransportDevice;
 }
 
 namespace mlxcomm::rdma {
@@ -78,8 +78,7 @@ class DriverThread {
   // Lock-free: called in every turn.
   bool has_results() const { return shared_->has_results.load(std::memory_order_acquire); }
   DeviceUse use() const { return shared_->Use(); }
-  // Reports the device's usage and the state of its driver's process.
-  void Describe(v1::RdmaDevice& status) const;
+  void Describe(v1::TransportDevice& status) const;
   // Jobs that have not begun.
   std::size_t waiting() const;
 

@@ -92,7 +92,6 @@ struct Limits {
         equal_frame_bytes == 0 ? 1 : (message_bytes + equal_frame_bytes - 1) / equal_frame_bytes;
     return std::min(messages_max, std::min(granted_frames, frames_max) / frames_each);
   }
-  // The queue depth to request.
   std::uint32_t DepthWanted() const {
     return equal_frame_bytes == 0
                ? messages_max

@@ -12,7 +12,6 @@
 
 namespace mlxcomm::rdma {
 
-// Returns RESOURCE_EXHAUSTED if no such memory is available.
 absl::StatusOr<platform::Mapping> MapMessages(std::size_t bytes, std::uint64_t boundary);
 // `offset`: whole pages. Core files omit the mapping.
 absl::StatusOr<platform::Mapping> MapSharedMessages(int descriptor, std::uint64_t offset,

@@ -41,7 +41,6 @@ class MessageStream final : public rail::ByteStream {
     SendRegions* regions = nullptr;  // Null if everything is copied. Outlives the stream.
     bool loses_nothing = false;      // A gap means that a device corrupted a message.
   };
-  // A message to post.
   struct Outgoing {
     std::uint32_t slot = 0;
     std::uint32_t bytes = 0;

@@ -3,16 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdio>
+#include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
+#include <google/protobuf/text_format.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "proto/system/program.h"
 #include "proto/types/plain_text.h"
@@ -20,14 +19,10 @@
 namespace mlxcomm::rdma {
 namespace {
 
-constexpr std::size_t kAnswerBytesMax = 64 * 1024;
-constexpr char kEnd[] = "end";
+constexpr std::size_t kAnswerBytesMax = 128 * 1024;
+constexpr char kEnd[] = "end\n";
 // The process exits after this long even if its parent does not kill it.
 constexpr unsigned kAliveSecondsMax = 120;
-// States of a device's port.
-constexpr char kActive[] = "1";
-constexpr char kNotOpened[] = "-";
-constexpr char kNoLibrary[] = "none: ";  // Prefix of the reason if no library was found.
 
 // A probe that was killed and has not exited.
 std::atomic<pid_t> undead{0};
@@ -46,48 +41,36 @@ void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
   if (!pair.ok()) facts.state = std::string(pair.status().message());
 }
 
-void Write(std::FILE* to, const DeviceFacts& facts) {
-  const char* const port = !facts.opened ? kNotOpened : facts.active ? kActive : "0";
-  std::fprintf(to, "device\t%s\t%s\t%s\n", MakePrintable(facts.name).c_str(), port,
-               MakePrintable(facts.state).c_str());
-  for (const Gid& gid : facts.gids) {
-    const absl::string_view bytes(reinterpret_cast<const char*>(gid.data()), gid.size());
-    std::fprintf(to, "gid\t%s\n", absl::BytesToHexString(bytes).c_str());
+v1::TransportStatus Find(const std::string& library, const Limits& limits) {
+  v1::TransportStatus found;
+  const auto loaded = LoadLibrary(library);
+  absl::StatusOr<std::vector<DeviceFacts>> devices =
+      loaded.ok() ? (*loaded)->ListDevices() : loaded.status();
+  if (!devices.ok()) {
+    found.set_reason(loaded.ok() ? v1::LinkReason::driver_failed : v1::LinkReason::no_library);
+    found.set_detail(MakePrintable(std::string(devices.status().message())));
+    return found;
   }
+  for (DeviceFacts& facts : *devices) {
+    Try(**loaded, limits, facts);
+    v1::TransportDevice& device = *found.add_devices();
+    device.set_name(MakePrintable(facts.name));
+    device.set_active(facts.active);
+    device.set_state(MakePrintable(facts.state));
+    if (!facts.opened) device.set_reason(v1::LinkReason::device_not_opened);
+    for (const Gid& gid : facts.gids) device.add_gids(GidText(gid));
+  }
+  return found;
 }
 
-bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
-  const std::vector<std::string> words = absl::StrSplit(line, '\t');
-  if (words[0] == "device" && words.size() == 4) {
-    DeviceFacts& facts = devices.emplace_back();
-    facts.name = words[1];
-    facts.opened = words[2] != kNotOpened;
-    facts.active = words[2] == kActive;
-    facts.state = words[3];
-    return true;
-  }
-  const bool is_gid = words[0] == "gid" && words.size() == 2 && words[1].size() == 32 &&
-                      std::ranges::all_of(words[1], absl::ascii_isxdigit);
-  if (!is_gid || devices.empty()) return false;
-  const char* digits = words[1].data();
-  for (auto& byte : devices.back().gids.emplace_back()) {
-    std::from_chars(digits, digits + 2, byte, 16);
-    digits += 2;
-  }
-  return true;
-}
-
-absl::Status Reason(absl::string_view text) {
-  return absl::ConsumePrefix(&text, kNoLibrary) ? absl::NotFoundError(text)
-                                                : absl::UnavailableError(text);
-}
-
-absl::StatusOr<std::vector<DeviceFacts>> Parse(const ProgramOutput& answer) {
-  std::vector<DeviceFacts> devices;
-  for (const absl::string_view line : absl::StrSplit(answer.text, '\n')) {
-    if (line == kEnd) return devices;
-    if (line.substr(0, 4) == "why\t") return Reason(line.substr(4));
-    if (!line.empty() && !ReadLine(line, devices)) break;
+absl::StatusOr<v1::TransportStatus> Parse(const ProgramOutput& answer) {
+  absl::string_view text = answer.text;
+  v1::TransportStatus found;
+  if (absl::ConsumeSuffix(&text, kEnd) &&
+      google::protobuf::TextFormat::ParseFromString(std::string(text), &found)) {
+    if (found.reason() == v1::LinkReason::none) return found;
+    return found.reason() == v1::LinkReason::no_library ? absl::NotFoundError(found.detail())
+                                                        : absl::UnavailableError(found.detail());
   }
   return absl::UnavailableError(answer.exit_code > 128
                                     ? "the RDMA driver crashed the process that queried it, " +
@@ -102,26 +85,14 @@ int RunProbe(const std::string& library, const Limits& limits) {
   // Anything that the library prints goes to stderr.
   std::FILE* const answer = ::fdopen(::dup(STDOUT_FILENO), "w");
   if (answer == nullptr || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 1;
-  auto loaded = LoadLibrary(library);
-  absl::StatusOr<std::vector<DeviceFacts>> devices =
-      loaded.ok() ? (*loaded)->ListDevices()
-                  : absl::NotFoundError(absl::StrCat(kNoLibrary, loaded.status().message()));
-  if (!devices.ok()) {
-    std::fprintf(answer, "why\t%s\n",
-                 MakePrintable(std::string(devices.status().message())).c_str());
-  } else {
-    for (DeviceFacts& facts : *devices) {
-      Try(**loaded, limits, facts);
-      Write(answer, facts);
-    }
-  }
-  std::fprintf(answer, "%s\n", kEnd);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(Find(library, limits), &text);
+  std::fputs((text + kEnd).c_str(), answer);
   return std::fclose(answer) == 0 ? 0 : 1;
 }
 
-absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
-                                               const std::string& library,
-                                               std::uint64_t timeout_ns) {
+absl::StatusOr<v1::TransportStatus> Probe(const std::string& program, const std::string& library,
+                                          std::uint64_t timeout_ns) {
   if (const pid_t last = undead.load(); last != 0) {
     if (::waitpid(last, nullptr, WNOHANG) == 0) {
       return absl::DeadlineExceededError("the RDMA driver still does not answer");
@@ -141,7 +112,7 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
     return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", done.message()));
   }
   // Unloading the library may hang after the answer is complete.
-  if (in_time || absl::EndsWith(answer.text, absl::StrCat(kEnd, "\n"))) return Parse(answer);
+  if (in_time || absl::EndsWith(answer.text, kEnd)) return Parse(answer);
   return absl::DeadlineExceededError(
       absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
 }

@@ -32,11 +32,10 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   const Limits& limits() const override { return limits_; }
   DeviceUse use() const override {
     const std::lock_guard lock(mutex_);
-    DeviceUse use{queue_pairs_, queue_pairs_, 0, 0};
+    DeviceUse use{queue_pairs_, queue_pairs_, 0};
     for (const std::uint64_t bytes : region_bytes_) {
       use.regions += bytes != 0 ? 1 : 0;
       use.arena_regions += bytes != 0 ? 1 : 0;
-      use.arena_bytes += bytes;
     }
     return use;
   }

@@ -103,8 +103,7 @@ inline bool HasEndedProcess(const absl::Status& status) {
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
   std::uint32_t regions = 0;        // Includes arena_regions.
-  std::uint32_t arena_regions = 0;  // Clients' memory, of arena_bytes.
-  std::uint64_t arena_bytes = 0;
+  std::uint32_t arena_regions = 0;  // Clients' memory.
 };
 
 // A queue pair's service and messages, as agreed by both sides.
@@ -140,7 +139,7 @@ class Device {
   virtual int driver_pid() const { return 0; }
 };
 
-// Describes a device, as the probe found it (probe.h).
+// Describes a device of the library.
 struct DeviceFacts {
   std::string name;
   bool opened = true;

@@ -25,10 +25,6 @@ namespace mlxcomm::rdma {
 
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
-inline constexpr bool IsOfRdma(SetupKind kind) {
-  return kind >= SetupKind::kOffer && kind <= SetupKind::kRefuse;
-}
-
 // Values of `services`. Every device has unreliable pairs; kUnreliableOnly in kRefuse: offer only these.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;

@@ -21,7 +21,6 @@ constexpr std::size_t kCompletionsATurn = 32;
 constexpr std::uint64_t kSleepMsMax = 1000;
 // Time limit of an orderly stop.
 constexpr std::uint64_t kRailFinishNs = 500'000'000;
-// Poll interval of Stop.
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
 MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::uint64_t connection,
@@ -153,7 +152,6 @@ bool RailThread::DropRegions() {
   return !regions_.has_left() || AtDriver([this] { regions_.DropLeft(); });
 }
 
-// Returns true if anything moved.
 bool RailThread::Turn() {
   const std::uint64_t now = platform::MonotonicNow();
   stream_.OnNow(now);

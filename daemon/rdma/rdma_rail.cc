@@ -55,13 +55,11 @@ void RdmaRail::Describe(v1::RailStatus& status) const {
   status.set_security("plain");
   status.set_copied_bytes(thread_->copied_bytes());
   status.set_direct_bytes(thread_->direct_bytes());
-  status.mutable_rdma()->set_service(service_ == Service::kReliable ? "RC" : "UC");
-  status.mutable_rdma()->set_lost_messages(thread_->lost_messages());
+  status.set_service(service_ == Service::kReliable ? "RC" : "UC");
+  status.set_lost_messages(thread_->lost_messages());
   if (regions_ == nullptr) return;
-  const DeviceUse use = regions_->use();
-  status.set_arena_regions(use.arena_regions);
+  status.set_arena_regions(regions_->use().arena_regions);
   status.set_arena_regions_max(regions_->regions_max());
-  status.set_arena_region_bytes(use.arena_bytes);
 }
 
 }  // namespace mlxcomm::rdma

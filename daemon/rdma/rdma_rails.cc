@@ -12,7 +12,6 @@
 #include "daemon/rail/text_field.h"
 #include "daemon/rdma/probe.h"
 #include "daemon/rdma/rdma_rail.h"
-#include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
@@ -30,7 +29,7 @@ constexpr std::uint32_t kSpareQueuePairs = 2;
 struct RdmaRails::Probing {
   std::mutex mutex;
   platform::Wakeup* bell = nullptr;  // Null once the owner is gone.
-  std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found;
+  std::optional<absl::StatusOr<v1::TransportStatus>> found;
   std::atomic<bool> is_done{false};
 };
 
@@ -66,7 +65,7 @@ struct RdmaRails::SideRail final : public SetupPort {
   Gid gid{};
   bool encrypted = false;
   ClusterKeyId key{};
-  Fault why = {LinkReason::kRdmaLooking, "searching for devices"};
+  Fault why = {LinkReason::kLooking, "searching for devices"};
   std::string device;
   DriverThread* driver = nullptr;
   std::optional<Setup> setup;       // Set once a device is found.
@@ -143,7 +142,8 @@ void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> paylo
   if (payload.size() != sizeof(RailSetup) || received_.size() >= kReceivedMax) return;
   RailSetup message;
   std::memcpy(&message, payload.data(), sizeof message);
-  if (IsOfRdma(message.kind)) received_.push_back({peer, message});  // Turn handles it.
+  const bool is_own = message.kind >= SetupKind::kOffer && message.kind <= SetupKind::kRefuse;
+  if (is_own) received_.push_back({peer, message});  // Turn handles it.
 }
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
@@ -185,47 +185,39 @@ bool RdmaRails::TakeProbe(std::uint64_t now_ns) {
   return true;
 }
 
-const char* RdmaRails::Found() const {
-  if (!found_.has_value()) return probing_ == nullptr ? "not looked for" : "looking";
-  if (found_->ok()) return "found";
-  if (absl::IsNotFound(found_->status())) return "no library";
-  return absl::IsDeadlineExceeded(found_->status()) ? "no answer" : "failed";
-}
-
 LinkReason RdmaRails::ReasonNotFound() const {
-  if (!found_.has_value()) return LinkReason::kRdmaLooking;
+  if (!found_.has_value()) return LinkReason::kLooking;
   if (found_->ok()) return LinkReason::kNone;
-  if (absl::IsNotFound(found_->status())) return LinkReason::kRdmaNoLibrary;
-  return absl::IsDeadlineExceeded(found_->status()) ? LinkReason::kRdmaDriverSilent
-                                                    : LinkReason::kRdmaDriverFailed;
+  if (absl::IsNotFound(found_->status())) return LinkReason::kNoLibrary;
+  return absl::IsDeadlineExceeded(found_->status()) ? LinkReason::kDriverSilent
+                                                    : LinkReason::kDriverFailed;
 }
 
 std::string RdmaRails::DeviceFor(const SideRail& side, Fault& why) const {
   if (side.encrypted) {
-    why = {LinkReason::kRdmaEncrypted,
-           absl::StrCat("connections over ", side.path.local,
-                        " require TLS, which RDMA rails do not support")};
+    why = {LinkReason::kEncrypted, absl::StrCat("connections over ", side.path.local,
+                                                " require TLS, which RDMA rails do not support")};
     return {};
   }
   if (!found_->ok()) {
     why = {ReasonNotFound(), std::string(found_->status().message())};
     return {};
   }
-  why = {LinkReason::kRdmaNoDevice, absl::StrCat("no RDMA device for ", side.path.local)};
+  why = {LinkReason::kNoDevice, absl::StrCat("no RDMA device for ", side.path.local)};
   // By name, which states the cable's interface; otherwise by the link's address.
   const std::string named = absl::StrCat(apple::kDevicePrefix, side.path.local);
-  for (const DeviceFacts& facts : **found_) {
-    if (facts.name != named) continue;
-    if (facts.active && !facts.gids.empty()) return facts.name;
-    why = facts.active
-              ? Fault{LinkReason::kRdmaNoGid, absl::StrCat(facts.name, " has no GID")}
-              : Fault{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
+  for (const v1::TransportDevice& device : (*found_)->devices()) {
+    if (device.name() != named) continue;
+    if (device.active() && device.gids_size() > 0) return named;
+    why = device.active() ? Fault{LinkReason::kNoGid, absl::StrCat(named, " has no GID")}
+                          : Fault{LinkReason::kPortDown, absl::StrCat(named, ": ", device.state())};
   }
-  for (const DeviceFacts& facts : **found_) {
-    const bool has_gid = std::ranges::find(facts.gids, side.gid) != facts.gids.end();
-    if (facts.active && has_gid) return facts.name;
+  for (const v1::TransportDevice& device : (*found_)->devices()) {
+    const auto& gids = device.gids();
+    if (device.active() && std::ranges::find(gids, GidText(side.gid)) != gids.end())
+      return device.name();
   }
-  if ((*found_)->empty()) {
+  if ((*found_)->devices().empty()) {
     why.text =
         "no RDMA device was found (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
         "Recovery)";
@@ -245,7 +237,7 @@ DriverThread* RdmaRails::DriverOf(const std::string& device, Fault& why) {
         {options_.library, device, options_.limits, options_.driver_program, fabric_.scheduling},
         bell_);
     if (!started.ok()) {
-      why = {rail::ReasonOf(started.status(), LinkReason::kRdmaNotMade),
+      why = {rail::ReasonOf(started.status(), LinkReason::kNotMade),
              std::string(started.status().message())};
       return nullptr;
     }
@@ -270,7 +262,6 @@ void RdmaRails::RemoveMemory(const std::byte* data) {
                 [data](const rail::ClientMemory& memory) { return memory.data == data; });
 }
 
-// Called after a probe and for new paths.
 void RdmaRails::GiveDevices(std::uint64_t now_ns) {
   for (const auto& side : side_rails_) {
     if (side->setup.has_value()) continue;
@@ -347,8 +338,8 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
     if (side == nullptr || !side->setup.has_value()) {
       const Fault none =
           options_.enabled
-              ? Fault{LinkReason::kRdmaNotMade, "no such connection"}
-              : Fault{LinkReason::kRdmaOff,
+              ? Fault{LinkReason::kNotMade, "no such connection"}
+              : Fault{LinkReason::kTransportOff,
                       "RDMA is off there (rdma { enabled: true } in its configuration)"};
       Refuse(received, side == nullptr ? none : side->why);
       continue;
@@ -359,7 +350,6 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
   return count;
 }
 
-// Handles rails and connections that have ended.
 void RdmaRails::Check(std::uint64_t now_ns) {
   check_ = false;
   for (const auto& side : side_rails_) {
@@ -392,7 +382,6 @@ std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
     side->now_ns = now_ns;
     side->setup->OnTime(now_ns, fabric_.random() | 1);
   }
-  // Probes again for paths without a device.
   const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
   if (due && AnyWithoutDevice()) StartProbe();
   return count;
@@ -411,12 +400,12 @@ std::uint64_t RdmaRails::deadline_ns() const {
 bool RdmaRails::IsReported(const SideRail& side) const {
   if (options_.reports || !side.device.empty()) return true;
   const LinkReason reason = side.why.reason;
-  return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
-         reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
+  return reason == LinkReason::kPortDown || reason == LinkReason::kNoGid ||
+         reason == LinkReason::kDriverSilent || reason == LinkReason::kDriverFailed;
 }
 
 void RdmaRails::Describe(v1::NodeStatus& status) const {
-  if (options_.enabled) DescribeDevices(*status.mutable_rdma());
+  if (options_.enabled) DescribeDevices(*status.add_transports());
   for (const auto& side : side_rails_) {
     v1::LinkStatus* const link = FindLink(status, side->peer.ToString());
     if (link == nullptr) continue;
@@ -425,7 +414,7 @@ void RdmaRails::Describe(v1::NodeStatus& status) const {
         const bool its = up.transport() == v1::Transport::rdma &&
                          up.local_interface() == side->path.local &&
                          up.remote_interface() == side->path.remote;
-        if (its) up.mutable_rdma()->set_device(side->device);
+        if (its) up.set_device(side->device);
       }
     } else if (IsReported(*side)) {
       DescribeMissing(*side, *link->add_rails());
@@ -436,7 +425,7 @@ void RdmaRails::Describe(v1::NodeStatus& status) const {
 void RdmaRails::DescribeMissing(const SideRail& side, v1::RailStatus& rail) {
   rail.set_transport(v1::Transport::rdma);
   rail.set_state(v1::RailState::down);
-  rail.mutable_rdma()->set_device(side.device);
+  rail.set_device(side.device);
   rail.set_local_address(side.device);
   rail.set_local_interface(side.path.local);
   rail.set_remote_interface(side.path.remote);
@@ -448,32 +437,25 @@ void RdmaRails::DescribeMissing(const SideRail& side, v1::RailStatus& rail) {
   rail.set_peers_reason(setup.peers_reason());
   rail.set_detail(setup.detail());
   if (setup.reason() != LinkReason::kNone) return;
-  rail.set_reason(setup.waits_for_offer() ? v1::LinkReason::rdma_no_offer
-                                          : v1::LinkReason::rdma_being_made);
+  rail.set_reason(setup.waits_for_offer() ? v1::LinkReason::no_offer : v1::LinkReason::being_made);
   rail.set_detail(setup.waits_for_offer() ? "the other side has not offered one yet"
                                           : "is being set up");
 }
 
-void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
-  status.set_state(Found());
+void RdmaRails::DescribeDevices(v1::TransportStatus& status) const {
+  status.set_transport(v1::Transport::rdma);
   status.set_reason(Reported(ReasonNotFound()));
-  status.set_asked_for(options_.reports);
   if (!found_.has_value()) return;
   if (!found_->ok()) return status.set_detail(std::string(found_->status().message()));
   // More than any Mac has; the answer must fit into a message.
   constexpr int kDevicesMax = 16;
   constexpr int kGidsMax = 8;
-  for (const DeviceFacts& facts : **found_) {
+  for (const v1::TransportDevice& found : (*found_)->devices()) {
     if (status.devices_size() == kDevicesMax) break;
-    v1::RdmaDevice& device = *status.add_devices();
-    device.set_name(facts.name);
-    device.set_active(facts.active);
-    device.set_state(facts.state);
-    if (!facts.opened) device.set_reason(v1::LinkReason::rdma_not_opened);
-    for (const Gid& gid : facts.gids) {
-      if (device.gids_size() < kGidsMax) device.add_gids(GidText(gid));
-    }
-    const auto driver = drivers_.find(facts.name);
+    v1::TransportDevice& device = *status.add_devices();
+    device = found;
+    while (device.gids_size() > kGidsMax) device.mutable_gids()->RemoveLast();
+    const auto driver = drivers_.find(device.name());
     if (driver != drivers_.end() && driver->second != nullptr) driver->second->Describe(device);
   }
 }

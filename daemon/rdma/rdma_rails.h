@@ -25,11 +25,8 @@
 #include "daemon/rdma/driver_thread.h"
 #include "daemon/rdma/limits.h"
 #include "daemon/rdma/setup.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/link_reason.h"
-
-namespace mlxcomm::v1 {
-class RdmaStatus;
-}
 
 namespace mlxcomm::rdma {
 
@@ -81,12 +78,10 @@ class RdmaRails final : public fabric::SideRails {
   SideRail* Find(const NodeId& peer, const rail::RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);
-  // The probe's result for RdmaStatus, and as a reason.
-  const char* Found() const;
   LinkReason ReasonNotFound() const;
   bool IsReported(const SideRail& side) const;
   static void DescribeMissing(const SideRail& side, v1::RailStatus& rail);
-  void DescribeDevices(v1::RdmaStatus& status) const;
+  void DescribeDevices(v1::TransportStatus& status) const;
   // Returns the device for the path; if empty, `why` has the reason.
   std::string DeviceFor(const SideRail& side, Fault& why) const;
   bool AnyWithoutDevice() const;
@@ -108,7 +103,7 @@ class RdmaRails final : public fabric::SideRails {
   std::uint64_t last_ticket_ = 0;
   std::deque<Received> received_;
   std::shared_ptr<Probing> probing_;  // Set while a probe runs.
-  std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found_;
+  std::optional<absl::StatusOr<v1::TransportStatus>> found_;
   std::uint64_t probe_again_ns_ = kNever;
   std::uint64_t probe_pause_ns_ = kProbeAgainNsMin;
   bool check_ = false;

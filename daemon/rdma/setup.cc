@@ -87,7 +87,7 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
   if (state_ != State::kIdle) {
     const bool here = state_ == State::kMaking || state_ == State::kConnecting;
     const std::string why = here ? "the driver does not answer" : "the other side does not answer";
-    const LinkReason reason = here ? LinkReason::kRdmaDriverSilent : LinkReason::kRdmaNotMade;
+    const LinkReason reason = here ? LinkReason::kDriverSilent : LinkReason::kNotMade;
     Refuse(attempt_, absl::StrCat("timed out: ", why), 0, reason);
     return Fail(why, reason, now_ns);
   }
@@ -113,7 +113,7 @@ void Setup::OnMessage(const RailSetup& message, std::uint64_t now_ns) {
 
 void Setup::OnRefused(const RailSetup& refusal, std::uint64_t now_ns) {
   Fail(absl::StrCat("the other side: ", MakePrintable(rail::TextOf(refusal.why))),
-       LinkReasonOf(refusal.messages, LinkReason::kRdmaNotMade), now_ns);
+       LinkReasonOf(refusal.messages, LinkReason::kNotMade), now_ns);
   peers_reason_ = true;
   if (refusal.services == kSmallerMessages && offers_ &&
       refusal.message_bytes >= kMessageBytesMin && refusal.message_bytes < message_bytes_) {
@@ -168,7 +168,7 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
   if (!made.ok()) {
     const std::string why(made.status().message());
     const bool has_none = absl::IsUnimplemented(made.status());
-    const LinkReason reason = rail::ReasonOf(made.status(), LinkReason::kRdmaNotMade);
+    const LinkReason reason = rail::ReasonOf(made.status(), LinkReason::kNotMade);
     if (!offers_) Refuse(attempt_, why, has_none ? kUnreliableOnly : 0, reason);
     Fail(why, reason, now_ns);
     if (!has_none || service_ == Service::kUnreliable) return;
@@ -192,8 +192,7 @@ void Setup::OnAnswer(const RailSetup& answer, std::uint64_t now_ns) {
   if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
       reliable != (shape_.service == Service::kReliable)) {
     Refuse(attempt_, "an answer that does not match the offer");
-    return Fail("the other side's answer does not match the offer", LinkReason::kRdmaNotMade,
-                now_ns);
+    return Fail("the other side's answer does not match the offer", LinkReason::kNotMade, now_ns);
   }
   peer_ = AddressOf(answer);
   peer_receives_ = answer.receives;
@@ -204,7 +203,7 @@ void Setup::OnAnswer(const RailSetup& answer, std::uint64_t now_ns) {
 void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   if (!status.ok()) {
-    LinkReason reason = rail::ReasonOf(status, LinkReason::kRdmaNotMade);
+    LinkReason reason = rail::ReasonOf(status, LinkReason::kNotMade);
     const std::string why = absl::StrCat(status.message(), WarningOfGids(reason));
     Refuse(attempt_, why, 0, reason);
     return Fail(why, reason, now_ns);
@@ -222,11 +221,11 @@ std::string Setup::WarningOfGids(LinkReason& reason) const {
   if (has_.equal_frame_bytes == 0) return {};
   std::string warning;
   if (!MirrorsIpv4(peer_.gid)) {
-    reason = LinkReason::kRdmaPeerGidWithoutIpv4;
+    reason = LinkReason::kPeerGidWithoutIpv4;
     warning = absl::StrCat(", to a GID without IPv4, ", GidText(peer_.gid));
   }
   if (!MirrorsIpv4(own_.gid)) {
-    reason = LinkReason::kRdmaGidWithoutIpv4;
+    reason = LinkReason::kGidWithoutIpv4;
     warning = absl::StrCat(", from a GID without IPv4, ", GidText(own_.gid), warning);
   }
   return warning;
@@ -237,7 +236,7 @@ void Setup::BecomeRail(std::uint64_t now_ns) {
   if (!added.ok()) {
     const std::string why(added.message());
     Refuse(attempt_, why);  // The other side may already have a rail.
-    return Fail(why, LinkReason::kRdmaNotMade, now_ns);
+    return Fail(why, LinkReason::kNotMade, now_ns);
   }
   state_ = State::kUp;
   up_since_ns_ = now_ns;
@@ -249,7 +248,7 @@ void Setup::OnRailGone(std::uint64_t now_ns) {
   if (now_ns - up_since_ns_ >= kSteadyNs) pause_ns_ = kPauseNsMin;
   Refuse(attempt_, "the rail went down there");
   attempt_ = 0;
-  Fail("the rail went down and is being set up again", LinkReason::kRdmaNotMade, now_ns);
+  Fail("the rail went down and is being set up again", LinkReason::kNotMade, now_ns);
 }
 
 }  // namespace mlxcomm::rdma

@@ -1,5 +1,5 @@
 // The set-up of an RDMA rail on one path: which side offers, which answers, what both agree on, and when an
-// attempt is repeated (wire/rail_setup.h has the messages; README.md).
+// attempt is repeated (rail_setup.h has the messages; README.md).
 //
 //   kIdle ──due──▶ kMaking ──made──▶ kOffered ──answer──▶ kConnecting ──connected──▶ kUp
 //     ▲  offer ──▶ kMaking ──made──▶ kConnecting ──connected──▶ kAnswered ──ready──▶ kUp
@@ -85,7 +85,7 @@ class Setup {
  private:
   RailSetup Message(SetupKind kind) const;
   void Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services = 0,
-              LinkReason reason = LinkReason::kRdmaNotMade);
+              LinkReason reason = LinkReason::kNotMade);
   void OnRefused(const RailSetup& refusal, std::uint64_t now_ns);
   void Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns);
   void OnOffer(const RailSetup& offer, std::uint64_t now_ns);

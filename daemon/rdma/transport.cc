@@ -13,6 +13,7 @@
 #include "daemon/rdma/rdma_rails.h"
 #include "daemon/rdma/trials.h"
 #include "mlxcomm/v1/config.pb.h"
+#include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::rdma {
@@ -50,19 +51,22 @@ RdmaOptions MakeOptions(const v1::RdmaConfig& config) {
   return options;
 }
 
-// Lists the assumptions about devices: name, value and source (a system's limits, or the configuration).
-std::string DescribeLimits(const v1::RdmaConfig& config) {
+// The assumptions about devices. `source`: a system's limits, or the configuration.
+v1::RdmaTrials DescribeLimits(const v1::RdmaConfig& config) {
   const RdmaOptions options = MakeOptions(config);
   const Limits& limits = options.limits;
   const bool apples = limits.equal_frame_bytes != 0;
   const std::string kind = apples ? "assumed for Apple's devices" : "assumed for Linux devices";
-  std::string text;
+  v1::RdmaTrials all;
   const auto add = [&](const char* name, const auto& value, bool configured) {
-    absl::StrAppend(&text, name, "\t", value, "\t", configured ? "configured" : kind, "\n");
+    v1::RdmaTrialLimit& limit = *all.add_limits();
+    limit.set_name(name);
+    limit.set_value(absl::StrCat(value));
+    limit.set_source(configured ? "configured" : kind);
   };
   const auto word = [](bool value) { return value ? "true" : "false"; };
-  absl::StrAppend(&text, "enabled\t", word(options.enabled), "\t",
-                  config.has_enabled() ? "configured" : "default", "\n");
+  add("enabled", word(options.enabled), config.has_enabled());
+  if (!config.has_enabled()) all.mutable_limits(0)->set_source("default");
   add("library", options.library.empty() ? "the system's own" : options.library.c_str(),
       !options.library.empty());
   add("service", limits.service == Service::kReliable ? "RC" : "UC", false);
@@ -79,7 +83,7 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
   add("regions_max", limits.regions_max, false);
   add("region_bytes_max", limits.region_bytes_max, false);
   add("region_boundary", limits.region_boundary, false);
-  return text;
+  return all;
 }
 
 std::unique_ptr<fabric::SideRails> MakeRails(const v1::DaemonConfig& config,
@@ -97,11 +101,14 @@ int PrintTrial(char** words, fabric::ReadConfig read_config) {
   const RdmaOptions options = MakeOptions(config);
   absl::StatusOr<std::string> reported;
   if (name == "limits") {
-    reported = DescribeLimits(config);
+    v1::RdmaTrials all = DescribeLimits(config);
     if (!read.ok()) {
-      *reported +=
-          "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
+      v1::RdmaTrialLimit& limit = *all.add_limits();
+      limit.set_name("configuration");
+      limit.set_value("defaults");
+      limit.set_source(MakePrintable(std::string(read.status().message())));
     }
+    reported = TextOf(all);
   } else {
     reported =
         RunTrial(name, {options.library, options.limits, words[2] == nullptr ? "" : words[2]});

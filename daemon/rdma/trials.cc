@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <google/protobuf/text_format.h>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::rdma {
@@ -89,7 +92,6 @@ Reported CountPairs(const TrialSubject& subject) {
   }
 }
 
-// Two connected queue pairs of one device.
 struct Joined {
   Made made;
   std::unique_ptr<QueuePair> sender;
@@ -225,52 +227,40 @@ constexpr Trial kTrials[] = {
      With<TryDestroy, &Limits::error_before_destroy, true>},
 };
 
-Reported ListTrials() {
-  std::string text;
-  for (const Trial& trial : kTrials) {
-    absl::StrAppend(&text, trial.name, "\t", trial.needs_port ? "port" : "any", "\t", trial.tries,
-                    "\n");
-  }
-  return text;
-}
-
-// Concatenates `lines_of` each device.
-template <typename LinesOf>
-Reported OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
+Reported ListDevices(const TrialSubject& subject) {
   const auto library = LoadLibrary(subject.library);
   if (!library.ok()) return library.status();
   const auto devices = (*library)->ListDevices();
   if (!devices.ok()) return devices.status();
-  std::string text;
-  for (const DeviceFacts& facts : *devices) text += lines_of(facts);
-  return text;
-}
-
-Reported ListDevices(const TrialSubject& subject) {
-  return OfEachDevice(subject, [](const DeviceFacts& facts) {
-    return absl::StrCat(MakePrintable(facts.name), "\t", facts.active ? "active" : "down", "\t",
-                        MakePrintable(facts.state), "\n");
-  });
-}
-
-Reported ListGids(const TrialSubject& subject) {
-  return OfEachDevice(subject, [](const DeviceFacts& facts) {
-    std::string lines;
-    for (const Gid& gid : facts.gids) {
-      absl::StrAppend(&lines, MakePrintable(facts.name), "\t", GidText(gid), "\n");
+  v1::RdmaTrials all;
+  for (const DeviceFacts& facts : *devices) {
+    v1::RdmaTrialDevice& device = *all.add_devices();
+    device.set_name(MakePrintable(facts.name));
+    device.set_active(facts.active);
+    device.set_state(MakePrintable(facts.state));
+    for (const Gid& gid : facts.gids) device.add_gids(GidText(gid));
+    for (const Trial& trial : kTrials) {
+      if (trial.needs_port && !facts.active) continue;
+      v1::RdmaTrial& its = *device.add_trials();
+      its.set_name(trial.name);
+      its.set_tries(trial.tries);
     }
-    return lines;
-  });
+  }
+  return TextOf(all);
 }
 
 }  // namespace
 
+std::string TextOf(const v1::RdmaTrials& listed) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(listed, &text);
+  return text;
+}
+
 std::span<const Trial> Trials() { return kTrials; }
 
 absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject& subject) {
-  if (name == "trials") return ListTrials();
   if (name == "devices") return ListDevices(subject);
-  if (name == "gids") return ListGids(subject);
   for (const Trial& trial : kTrials) {
     if (name == trial.name) return trial.run(subject);
   }

@@ -1,10 +1,8 @@
 // Tests the assumptions about a device's driver (limits.h) one by one. Each trial runs in its own process,
 // which may hang or crash; its caller sets a deadline (mlxcommctl bugreport --rdma).
 //
-//   mlxcommd --try-rdma CONFIG trials            lists the trials: NAME and description
-//   mlxcommd --try-rdma CONFIG limits            lists the assumptions and their sources
-//   mlxcommd --try-rdma CONFIG devices           lists each DEVICE, and whether its port is active
-//   mlxcommd --try-rdma CONFIG gids              lists each DEVICE and GID, in the port's order
+//   mlxcommd --try-rdma CONFIG limits            RdmaTrials (ctl.proto) with the assumptions, as text
+//   mlxcommd --try-rdma CONFIG devices           the same with each DEVICE, and the NAMEs of its trials
 //   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and the details
 //
 // Trials take queue pairs and regions for a moment, which other processes may need. Nothing is sent
@@ -16,6 +14,10 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/rdma/queue_pair.h"
+
+namespace mlxcomm::v1 {
+class RdmaTrials;
+}
 
 namespace mlxcomm::rdma {
 
@@ -37,7 +39,10 @@ struct Trial {
 };
 std::span<const Trial> Trials();
 
-// Returns the output of `trials`, `devices`, `gids` or a trial; INVALID_ARGUMENT: no such name.
+// What `devices` and `limits` print.
+std::string TextOf(const v1::RdmaTrials& listed);
+
+// Returns the output of `devices` or a trial; INVALID_ARGUMENT: no such name.
 absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject& subject);
 
 // The trials that call verbs directly (verbs_trials.cc); UNIMPLEMENTED in builds without verbs.

@@ -34,7 +34,7 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   const std::string& name() const override { return name_; }
   const Limits& limits() const override { return limits_; }
   DeviceUse use() const override {
-    return {queue_pairs_.load(), regions_.load(), arena_regions_.load(), arena_bytes_.load()};
+    return {queue_pairs_.load(), regions_.load(), arena_regions_.load()};
   }
   bool IsThere() override;
   bool has_gone() const { return has_gone_.load(std::memory_order_relaxed); }
@@ -62,7 +62,6 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   std::atomic<std::uint32_t> queue_pairs_{0};
   std::atomic<std::uint32_t> regions_{0};
   std::atomic<std::uint32_t> arena_regions_{0};
-  std::atomic<std::uint64_t> arena_bytes_{0};
 };
 
 }  // namespace mlxcomm::rdma

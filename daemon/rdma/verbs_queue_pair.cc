@@ -91,7 +91,7 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
     return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
                                 "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
                                 " queue pairs, which is the limit")),
-                            LinkReason::kRdmaExhausted);
+                            LinkReason::kDeviceExhausted);
   }
   counted_pair_ = true;
   Limits wanted = limits;
@@ -120,7 +120,7 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
             absl::StrCat("RDMA device ", device_->name(),
                          " has no queue pair left; other processes use some (the limit for all is ",
                          apple::kQueuePairsMax, ")")),
-        LinkReason::kRdmaExhausted);
+        LinkReason::kDeviceExhausted);
   }
   ibv_qp_attr now{};
   ibv_qp_init_attr granted{};
@@ -144,7 +144,7 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
     return rail::WithReason(absl::ResourceExhaustedError(
                                 absl::StrCat("RDMA device ", device_->name(), " has ",
                                              limits.regions_max, " regions, which is the limit")),
-                            LinkReason::kRdmaExhausted);
+                            LinkReason::kDeviceExhausted);
   }
   counted_region_ = true;
   if (!memory.empty()) {
@@ -159,7 +159,7 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   memory_ = *std::move(own);
   region_ = verbs().reg_mr(device_->domain_, memory_.data(), bytes, AccessOf(limits));
   if (region_ != nullptr) return absl::OkStatus();
-  return rail::WithReason(Failed("did not register memory", errno), LinkReason::kRdmaMemory);
+  return rail::WithReason(Failed("did not register memory", errno), LinkReason::kDeviceMemory);
 }
 
 absl::Status VerbsQueuePair::Initialise() {

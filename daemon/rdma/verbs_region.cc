@@ -43,18 +43,15 @@ absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const rail::
     return absl::UnavailableError(absl::StrCat("RDMA device ", name_, " did not register ", bytes,
                                                " bytes: ", std::strerror(error)));
   }
-  arena_bytes_.fetch_add(bytes);
   return std::make_shared<const VerbsRegion>(shared_from_this(), arena.owner, region);
 }
 
 // A region that the driver does not give back stays counted and mapped.
 VerbsRegion::~VerbsRegion() {
-  const std::uint64_t bytes = region_->length;
   if (device_->verbs_.dereg_mr(region_) != 0) {
     Leave(owner_);
     return;
   }
-  device_->arena_bytes_.fetch_sub(bytes);
   device_->regions_.fetch_sub(1);
   device_->arena_regions_.fetch_sub(1);
 }

@@ -33,28 +33,17 @@ absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenDevice(const TrialSubject& subj
   return std::static_pointer_cast<VerbsDevice>(*device);
 }
 
-// Not every header has this field.
-template <typename Port>
-std::string LinkLayer(const Port& port) {
-  if constexpr (requires { port.link_layer; }) {
-    return absl::StrCat(", link_layer ", static_cast<int>(port.link_layer));
-  } else {
-    return {};
-  }
-}
-
 std::string DescribePort(const VerbsDevice& device, std::uint8_t number) {
   ibv_port_attr port{};
   if (device.verbs().query_port(device.context(), number, &port) != 0) {
     return absl::StrCat("; port ", number, " cannot be queried");
   }
-  std::string text =
-      absl::StrCat("; port ", number, ": state ", static_cast<int>(port.state),
-                   port.state == IBV_PORT_ACTIVE ? " (active)" : "", ", max_mtu ",
-                   128 << port.max_mtu, ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid,
-                   LinkLayer(port), ", active_width ", static_cast<int>(port.active_width),
-                   ", active_speed ", static_cast<int>(port.active_speed), ", max_msg_sz ",
-                   port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
+  std::string text = absl::StrCat(
+      "; port ", number, ": state ", static_cast<int>(port.state),
+      port.state == IBV_PORT_ACTIVE ? " (active)" : "", ", max_mtu ", 128 << port.max_mtu,
+      ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid, ", active_width ",
+      static_cast<int>(port.active_width), ", active_speed ", static_cast<int>(port.active_speed),
+      ", max_msg_sz ", port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
   for (const auto& [index, gid] : ListGids(device.verbs(), device.context(), {number, port, ""})) {
     absl::StrAppend(&text, ", GID ", index, " ", GidText(gid));
   }

@@ -36,7 +36,7 @@ def calls(names):
 
 
 def devices(cluster, node):
-    return cluster.status(node)["nodes"][0]["rdma"]["devices"]
+    return cluster.status(node)["nodes"][0]["transports"][0]["devices"]
 
 
 def driver_pids(cluster):

@@ -78,7 +78,7 @@ def test_the_drivers_process_has_interactive_quality_of_service(cluster, verbs):
     nodes = start(cluster, verbs, 2, "APPLE")
     wait_for_rails(nodes, 2)
     for node in range(2):
-        device, = nodes.status(node)["nodes"][0]["rdma"]["devices"]
+        device, = nodes.status(node)["nodes"][0]["transports"][0]["devices"]
         # The thread that answers the daemon, and that of the queue pair.
         wait_until(lambda pid=device["driver_pid"]: threads_of_quality(pid) == 2, "both have it")
 

@@ -117,7 +117,7 @@ def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
     run(c, "messages", 2, 2)
     received = [int(rdma_rails(c, node)[0]["received_bytes"]) for node in range(2)]
-    drivers = [c.status(node)["nodes"][0]["rdma"]["devices"][0]["driver_pid"] for node in range(2)]
+    drivers = [c.status(node)["nodes"][0]["transports"][0]["devices"][0]["driver_pid"] for node in range(2)]
     pids = [daemon.child.pid for daemon in c.daemons] + drivers
     before = [cpu_seconds(pid) for pid in pids]
     began = time.monotonic()

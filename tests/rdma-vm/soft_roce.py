@@ -58,7 +58,7 @@ class SoftRoceCluster(Cluster):
     def drivers_ended(self):
         """Returns how many driver processes have ended, on both nodes."""
         return sum(int(device.get("drivers_ended", 0)) for node in (0, 1)
-                   for device in self.status(node)["nodes"][0]["rdma"]["devices"])
+                   for device in self.status(node)["nodes"][0]["transports"][0]["devices"])
 
     def pairs(self):
         """Both queue pairs of the rail, as status shows them."""

@@ -8,6 +8,8 @@
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/rdma/section.h"
 #include "client/ctl/status/health.h"
+#include "client/ctl/status/status_parts.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -21,6 +23,16 @@ bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
 bool IsOwn(const Facts& facts, const v1::NodeStatus& node) {
   return node.name() == facts.cluster.status.node();
 }
+
+// The node's report about RDMA; empty if it is off there.
+const v1::TransportStatus& RdmaOf(const v1::NodeStatus& node) {
+  for (const v1::TransportStatus& transport : node.transports()) {
+    if (transport.transport() == v1::Transport::rdma) return transport;
+  }
+  return v1::TransportStatus::default_instance();
+}
+
+bool IsOn(const v1::NodeStatus& node) { return RdmaOf(node).transport() == v1::Transport::rdma; }
 
 std::string NoDevicesObject(const v1::NodeStatus& node) {
   return absl::StrCat("node ", node.name(), ", RDMA");
@@ -40,12 +52,11 @@ bool IsSwitchedOff(const Facts& facts) {
 }
 
 bool IsOfDriver(v1::LinkReason::Value reason) {
-  return reason == v1::LinkReason::rdma_driver_silent ||
-         reason == v1::LinkReason::rdma_driver_failed;
+  return reason == v1::LinkReason::driver_silent || reason == v1::LinkReason::driver_failed;
 }
 
-bool CannotBeOpened(const v1::RdmaDevice& device) {
-  return device.reason() == v1::LinkReason::rdma_not_opened;
+bool CannotBeOpened(const v1::TransportDevice& device) {
+  return device.reason() == v1::LinkReason::device_not_opened;
 }
 
 void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
@@ -60,18 +71,18 @@ void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& fin
 }
 
 void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
-  if (!node.has_rdma()) return;
-  const v1::RdmaStatus& rdma = node.rdma();
+  if (!IsOn(node)) return;
+  const v1::TransportStatus& rdma = RdmaOf(node);
   const std::string object = NoDevicesObject(node);
   const bool macos = RunsMacos(facts, node);
-  if (rdma.reason() == v1::LinkReason::rdma_no_library) {
+  if (rdma.reason() == v1::LinkReason::no_library) {
     findings.Add(macos ? "MC310/macos" : "MC310", object, {{"detail", rdma.detail()}});
   } else if (IsOfDriver(rdma.reason())) {
     findings.Add("MC314", object, {{"detail", rdma.detail()}});
   } else if (rdma.reason() == v1::LinkReason::none && rdma.devices_size() == 0) {
     CheckNoDevice(facts, node, findings);
   }
-  for (const v1::RdmaDevice& device : rdma.devices()) {
+  for (const v1::TransportDevice& device : rdma.devices()) {
     const std::string one = absl::StrCat("node ", node.name(), ", RDMA device ", device.name());
     constexpr std::uint64_t kBusyMsMax = 5'000;
     if (device.busy_ms() >= kBusyMsMax)
@@ -83,7 +94,7 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
 
 bool IsOff(const Facts& facts, const std::string& node) {
   const v1::NodeStatus& status = NodeNamed(facts.cluster.status, node);
-  return status.answered() && !status.has_rdma();
+  return status.answered() && !IsOn(status);
 }
 
 bool AnyRailIsUp(const v1::NodeStatus& node) {
@@ -97,10 +108,10 @@ bool AnyRailIsUp(const v1::NodeStatus& node) {
 // Linux device names do not name interfaces, so the finding lists all devices with their GIDs.
 void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailStatus& rail,
                 const std::string& object, Findings& findings) {
-  if (RunsMacos(facts, node) || AnyRailIsUp(node) || node.rdma().devices_size() == 0) return;
+  if (RunsMacos(facts, node) || AnyRailIsUp(node) || RdmaOf(node).devices_size() == 0) return;
   std::string there;
   bool active = false;
-  for (const v1::RdmaDevice& device : node.rdma().devices()) {
+  for (const v1::TransportDevice& device : RdmaOf(node).devices()) {
     if (CannotBeOpened(device)) return;  // MC316.
     active = active || device.active();
     absl::StrAppend(&there, "; ", device.name(), " is ", device.active() ? "for" : "down");
@@ -115,7 +126,7 @@ void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailSt
 void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   constexpr std::uint64_t kLockedBytesMin = 64ull << 20;
   const std::uint64_t most = CheckupOf(facts.cluster, node.name()).locked_bytes_max();
-  if (node.rdma().devices_size() == 0 || most == 0 || most >= kLockedBytesMin) return;
+  if (RdmaOf(node).devices_size() == 0 || most == 0 || most >= kLockedBytesMin) return;
   findings.Add("MC319", absl::StrCat("node ", node.name()),
                {{"bytes", HumanBytes(static_cast<double>(most))},
                 {"least", HumanBytes(static_cast<double>(kLockedBytesMin))}});
@@ -124,7 +135,7 @@ void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings&
 // The interface that a rail's reason is about: that of the side that reports it, unless the reason is the
 // other side's address.
 const std::string& InterfaceMeant(const v1::RailStatus& rail) {
-  const bool of_other = rail.reason() == v1::LinkReason::rdma_peer_gid_without_ipv4;
+  const bool of_other = rail.reason() == v1::LinkReason::peer_gid_without_ipv4;
   return rail.peers_reason() == of_other ? rail.local_interface() : rail.remote_interface();
 }
 
@@ -136,34 +147,33 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   Findings::Values values = {
       {"detail", rail.detail()}, {"interface", InterfaceMeant(rail)}, {"peer", link.peer()}};
   const Why::Value reason = rail.reason();
-  const bool waits = reason == Why::rdma_no_offer;
+  const bool waits = reason == Why::no_offer;
   if ((waits || rail.peers_reason()) && IsOff(facts, link.peer())) {
     if (waits) values[0].second = absl::StrCat("RDMA is off on ", link.peer());
     return findings.Add("MC317", object, values);
   }
   // In progress, or another finding reports the cause.
-  if (waits || reason == Why::rdma_looking || reason == Why::rdma_being_made) return;
-  const bool lacks = reason == Why::rdma_no_device || reason == Why::rdma_no_library;
+  if (waits || reason == Why::looking || reason == Why::being_made) return;
+  const bool lacks = reason == Why::no_device || reason == Why::no_library;
   if (lacks && rail.peers_reason()) return findings.Add("MC317/lacks", object, values);
-  if (reason == Why::rdma_no_device) return CheckMatch(facts, node, rail, object, findings);
-  if (reason == Why::rdma_no_library) return;
-  if (IsOfDriver(reason) && !rail.peers_reason() && reason == node.rdma().reason()) return;
+  if (reason == Why::no_device) return CheckMatch(facts, node, rail, object, findings);
+  if (reason == Why::no_library) return;
+  if (IsOfDriver(reason) && !rail.peers_reason() && reason == RdmaOf(node).reason()) return;
   const std::string_view id = IdOf(reason, RdmaFindingKinds());
   if (!id.empty()) findings.Add(id, object, values);
 }
 
 std::string Summary(const v1::NodeStatus& node) {
-  if (!node.has_rdma()) return "off (rdma { enabled: true } in the configuration)";
-  const v1::RdmaStatus& rdma = node.rdma();
+  if (!IsOn(node)) return "off (rdma { enabled: true } in the configuration)";
+  const v1::TransportStatus& rdma = RdmaOf(node);
   if (rdma.reason() != v1::LinkReason::none) {
-    return absl::StrCat(rdma.state(), rdma.detail().empty() ? "" : ": ", rdma.detail());
+    return rdma.detail().empty() ? WordOf(rdma.reason()) : rdma.detail();
   }
   std::string text = Plural(static_cast<std::uint64_t>(rdma.devices_size()), "device");
-  for (const v1::RdmaDevice& device : rdma.devices()) {
-    absl::StrAppend(&text, "; ", device.name(), " ", device.state());
-    if (device.queue_pairs_max() == 0) continue;
-    absl::StrAppend(&text, ", ", device.queue_pairs(), " of ", device.queue_pairs_max(),
-                    " queue pairs, ", device.regions(), " of ", device.regions_max(), " regions");
+  for (const v1::TransportDevice& device : rdma.devices()) {
+    const std::string uses = UsesOf(device);
+    absl::StrAppend(&text, "; ", device.name(), " ", device.state(), uses.empty() ? "" : ", ",
+                    uses);
   }
   return text;
 }
@@ -171,7 +181,7 @@ std::string Summary(const v1::NodeStatus& node) {
 }  // namespace
 
 void CheckRdma(const Facts& facts, Findings& findings) {
-  const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
+  const bool off = facts.cluster.daemon_answers && !IsOn(OwnStatus(facts.cluster));
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
   if (!facts.cluster.daemon_answers) return;
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {

@@ -25,7 +25,7 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      "an active port, because the interface carries TCP",
      "unplug the cable of {interface} and plug it in again; both ends need Thunderbolt 5, and RDMA "
      "enabled",
-     Of(Why::rdma_port_down)},
+     Of(Why::port_down)},
     {.id = "MC306/linux",
      .found = "{detail}{devices}",
      .expected = kMatchingDevice,
@@ -54,14 +54,14 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      "give {interface} an IPv4 address (as root: ifconfig {interface} inet 169.254.x.y/16 alias). "
      "If it has one, switch {interface} off and on (ifconfig {interface} down, then up), so that "
      "the driver reads it again",
-     Of(Why::rdma_no_gid)},
+     Of(Why::no_gid)},
     {.id = "MC313/ipv4",
      .expected = "GIDs of IPv4 addresses at both ends: Apple's devices are known to carry data "
                  "only between those",
      .remedy = "give {interface} an unused IPv4 address (as root: ifconfig {interface} inet "
                "169.254.x.y/16 alias), and mlxcommd tries again. If the port has a network "
                "service, macOS does this some minutes after the cable was plugged in",
-     .reasons = {Why::rdma_gid_without_ipv4, Why::rdma_peer_gid_without_ipv4}},
+     .reasons = {Why::gid_without_ipv4, Why::peer_gid_without_ipv4}},
     {.id = "MC313/linux",
      .found = "{detail}{devices}",
      .expected = kMatchingDevice,
@@ -76,12 +76,12 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
     {.id = "MC314/rail",
      .expected = kRailUp,
      .remedy = kWakeDriver,
-     .reasons = {Why::rdma_driver_silent, Why::rdma_driver_failed}},
+     .reasons = {Why::driver_silent, Why::driver_failed}},
     {"MC315", Severity::kWarning, "an RDMA device has no queue pair or region left", "{detail}",
      kRailUp,
      "stop other programs that use RDMA on this device (MLX's jaccl, other daemons); killed ones "
      "may hold theirs until the machine is restarted",
-     Of(Why::rdma_exhausted)},
+     Of(Why::device_exhausted)},
     {"MC316", Severity::kWarning, "the daemon may not use an RDMA device", "{detail}",
      "a device that mlxcommd may open",
      "let the daemon's user read and write /dev/infiniband/uverbs* (group rdma, if it exists; "
@@ -96,12 +96,12 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
                "unit with device rules"},
     {"MC317", Severity::kNote, "the other side has no RDMA", "{detail}", "RDMA on {peer} as well",
      "set rdma { enabled: true } in the configuration of {peer}, and restart its mlxcommd",
-     Of(Why::rdma_off)},
+     Of(Why::transport_off)},
     {.id = "MC317/lacks", .remedy = "mlxcommctl doctor on {peer} says what is missing"},
     {"MC318", Severity::kWarning, "an RDMA rail cannot be made", "{detail}", kRailUp,
      "check the cable at both ends; mlxcommd keeps trying. If it still fails, send mlxcommctl "
      "bugreport --rdma",
-     Of(Why::rdma_not_made, Why::rdma_not_opened)},
+     Of(Why::not_made, Why::device_not_opened)},
     {"MC319", Severity::kWarning, "too little memory may be locked for RDMA",
      "mlxcommd may lock {bytes} of memory, and RDMA locks what it registers", "{least} or more",
      "raise it: LimitMEMLOCK=infinity in mlxcommd.service; ulimit -l for a private daemon"},
@@ -110,12 +110,12 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      .expected = kRailUp,
      .remedy = "Linux: LimitMEMLOCK=infinity in mlxcommd.service, or ulimit -l; macOS: stop other "
                "programs that use RDMA",
-     .reasons = {Why::rdma_memory}},
+     .reasons = {Why::device_memory}},
     {"MC320", Severity::kNote, "RDMA is not used beside an encrypted connection", "{detail}",
      "no encryption, if nothing else is on the cable",
      "if nothing else is on it, on both sides: peers { interface_security { interface: "
      "\"{interface}\" security: PLAIN } }",
-     Of(Why::rdma_encrypted)},
+     Of(Why::encrypted)},
     {"MC321", Severity::kOk, "RDMA", "{summary}"},
 });
 

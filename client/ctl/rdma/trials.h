@@ -12,9 +12,7 @@
 namespace mlxcomm::ctl {
 
 struct RdmaTrialsOptions {
-  std::string program = "mlxcommd";
-  std::string config_file;  // The daemon's; empty: defaults.
-  std::uint64_t trial_timeout_ns = 15'000'000'000;
+  std::string config_file;                           // The daemon's; empty: defaults.
   std::uint64_t all_timeout_ns = ~std::uint64_t{0};  // No trial starts later.
 };
 

@@ -15,7 +15,7 @@ namespace {
 void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& out) {
   if (rail.state() != v1::RailState::up) return RenderDownRail(rail, "      ", paint, out);
   out += "      " + EndsOf(rail, paint);
-  if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
+  if (!rail.service().empty()) out += "  " + Shown(rail.service());
   if (!rail.security().empty())
     out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
   out += "  out " + HumanRate(rail.sent_bytes_per_second()) + ", in " +
@@ -35,8 +35,8 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
            Plural(rail.arena_regions_max(), "region");
   }
   // The daemon resends messages that unreliable rails lose.
-  if (rail.rdma().lost_messages() > 0) {
-    out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and resent";
+  if (rail.lost_messages() > 0) {
+    out += ", " + Plural(rail.lost_messages(), "message") + " lost and resent";
   }
   out += "\n";
 }
@@ -100,7 +100,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
   RenderDiscovery(node, out);
-  RenderRdma(node, /*slow_only=*/false, "    ", out);
+  RenderDevices(node, /*slow_only=*/false, "    ", out);
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(WordOf(link.state()));
     if (!link.detail().empty()) out += "  " + Shown(link.detail());

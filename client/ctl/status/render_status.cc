@@ -311,7 +311,7 @@ void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::strin
     out += "\n";
     RenderBridged(node.discovery(), "  ", out);
     RenderUnlinked(node, "  ", out);
-    RenderRdma(node, /*slow_only=*/true, "  ", out);
+    RenderDevices(node, /*slow_only=*/true, "  ", out);
   }
 }
 

@@ -37,10 +37,10 @@ std::string StateOf(const v1::NodeStatus& node) {
 }
 
 bool Passes(const v1::RailStatus& rail) {
-  if (rail.transport() != v1::Transport::rdma) return true;
-  if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();
-  return rail.reason() == v1::LinkReason::none || rail.reason() == v1::LinkReason::rdma_looking ||
-         rail.reason() == v1::LinkReason::rdma_being_made;
+  if (!IsBeside(rail.transport())) return true;
+  if (rail.reason() == v1::LinkReason::not_made) return !rail.peers_reason();
+  return rail.reason() == v1::LinkReason::none || rail.reason() == v1::LinkReason::looking ||
+         rail.reason() == v1::LinkReason::being_made;
 }
 
 std::string EndsOf(const v1::RailStatus& rail, const Painter& paint) {
@@ -70,24 +70,31 @@ void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, con
   }
 }
 
-void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
-                std::string& out) {
-  for (const v1::RdmaDevice& device : node.rdma().devices()) {
-    const bool is_slow = device.busy_ms() >= kDriverSlowMs;
-    const bool is_used = device.queue_pairs() > 0 || device.regions() > 0;
-    if (!is_slow && (slow_only || !is_used)) continue;
-    std::string use;
-    if (device.queue_pairs_max() > 0) {
-      use = std::to_string(device.queue_pairs()) + " of " +
-            Plural(device.queue_pairs_max(), "queue pair") + ", " +
-            std::to_string(device.regions()) + " of " +
-            Plural(device.regions_max(), "memory region");
+std::string UsesOf(const v1::TransportDevice& device) {
+  std::string text;
+  for (const v1::DeviceUse& use : device.uses()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(use.used()) + " of " +
+            Plural(use.most(), Shown(use.name()));
+  }
+  return text;
+}
+
+void RenderDevices(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
+                   std::string& out) {
+  for (const v1::TransportStatus& transport : node.transports()) {
+    for (const v1::TransportDevice& device : transport.devices()) {
+      const bool is_slow = device.busy_ms() >= kDriverSlowMs;
+      const bool is_used = std::ranges::any_of(
+          device.uses(), [](const v1::DeviceUse& use) { return use.used() > 0; });
+      if (!is_slow && (slow_only || !is_used)) continue;
+      std::string use = UsesOf(device);
+      if (is_slow) {
+        use += (use.empty() ? "" : "; ") + std::string("its driver has not answered for ") +
+               HumanTime(device.busy_ms());
+      }
+      out += indent + WordOf(transport.transport()) + " device " + Shown(device.name()) + "  " +
+             use + "\n";
     }
-    if (is_slow) {
-      use += (use.empty() ? "" : "; ") + std::string("its driver has not answered for ") +
-             HumanTime(device.busy_ms());
-    }
-    out += indent + "RDMA device " + Shown(device.name()) + "  " + use + "\n";
   }
 }
 

@@ -97,8 +97,10 @@ void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const
 // Returns whether the rail may still come up without help; for connections the health line says more.
 bool Passes(const v1::RailStatus& rail);
 // Devices in use, with their resources. `slow_only`: only those whose driver does not answer.
-void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
-                std::string& out);
+void RenderDevices(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
+                   std::string& out);
+// "1 of 10 queue pairs, 2 of 100 memory regions"; empty: the device is not open.
+std::string UsesOf(const v1::TransportDevice& device);
 // Reports Thunderbolt ports in a bridge, and what that costs.
 void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
                    std::string& out);

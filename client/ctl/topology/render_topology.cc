@@ -71,8 +71,9 @@ std::string CableFigures(const v1::TopologyCable& cable) {
 std::string CableLabel(const v1::TopologyCable& cable) {
   if (cable.state() != v1::RailState::up) return "down";
   for (const v1::TopologyRail& rail : cable.rails()) {
-    if (rail.transport() != v1::Transport::rdma) continue;
-    return CableFigures(cable) + (rail.state() == v1::RailState::up ? ", RDMA" : ", no RDMA");
+    if (!IsBeside(rail.transport())) continue;
+    return CableFigures(cable) + (rail.state() == v1::RailState::up ? ", " : ", no ") +
+           WordOf(rail.transport());
   }
   return CableFigures(cable);
 }

@@ -15,9 +15,9 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours);
 std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id);
 // "3.2 GB/s, 40.0 us"; "not measured yet".
 std::string CableFigures(const v1::TopologyCable& cable);
-// The picture's label: CableFigures and whether RDMA is used, or "down".
+// The picture's label: CableFigures, and the transport beside TCP or that it is missing; or "down".
 std::string CableLabel(const v1::TopologyCable& cable);
-// "tcp 2.9 GB/s, rdma 5.1 GB/s", "tcp, no rdma: why"; "" if only TCP was tried.
+// Rails with their rates, or why one is missing; "" if only TCP was tried.
 std::string RailsOn(const v1::TopologyCable& cable);
 
 }  // namespace mlxcomm::ctl

@@ -62,6 +62,8 @@ function figuresOf(link) {
   return figures;
 }
 
+const REPORTED = ["tcp", "route"]; // doctor reports rails beside a connection.
+
 function faultsOf(link) {
   const faults = [];
   if (link.detail) faults.push(link.detail);
@@ -71,7 +73,7 @@ function faultsOf(link) {
       `and sent again, last on ${link.changed_on}`);
   }
   for (const rail of link.rails) {
-    if (rail.state === "up" || rail.transport === "rdma") continue; // doctor reports RDMA.
+    if (rail.state === "up" || !REPORTED.includes(rail.transport)) continue;
     const ends = `${rail.local_interface || rail.local_address} - ` +
       `${rail.remote_interface || rail.remote_address}`;
     faults.push(`${rail.transport} ${ends} ${rail.state}: ${rail.detail}`);

@@ -28,8 +28,9 @@ class DriverHangsTest : public RdmaRailsTest {
   static void KnowTheDevice(link::FabricOptions&, rdma::RdmaOptions& rdma) {
     rdma.driver_program.clear();
     rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
-    std::ofstream(rdma.probe_program) << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
-                                         "gid\\t00000000000000000000ffff7f000001\\nend\\n'\n";
+    std::ofstream(rdma.probe_program)
+        << "#!/bin/sh\n"
+           "echo 'devices { name: \"rdma_en1\" active: true gids: \"127.0.0.1\" }'\necho end\n";
     std::filesystem::permissions(rdma.probe_program, std::filesystem::perms::owner_all);
   }
 };

@@ -12,8 +12,8 @@ class ProbeTest : public testing::Test {
     control_.Want("");
     control_.TakeFaults();
   }
-  static absl::StatusOr<std::vector<DeviceFacts>> Ask(
-      std::uint64_t timeout_ns = 60'000'000'000, const std::string& library = FAKE_VERBS_LIBRARY) {
+  static absl::StatusOr<v1::TransportStatus> Ask(std::uint64_t timeout_ns = 60'000'000'000,
+                                                 const std::string& library = FAKE_VERBS_LIBRARY) {
     return Probe(PROBE_PROGRAM, library, timeout_ns);
   }
   FakeVerbsControl control_;
@@ -23,12 +23,12 @@ TEST_F(ProbeTest, ReportsDevicesAndTheirAddresses) {
   control_.Want("down rdma_en2");
   const auto found = Ask();
   ASSERT_TRUE(found.ok()) << found.status();
-  ASSERT_EQ(found->size(), 2u);
-  EXPECT_EQ(found->at(0).name, "rdma_en1");
-  EXPECT_TRUE(found->at(0).active);
-  EXPECT_EQ(found->at(0).gids.at(1), Ipv4Gid(1));
-  EXPECT_FALSE(found->at(1).active);
-  EXPECT_EQ(found->at(1).state, "port 1 is down");
+  ASSERT_EQ(found->devices_size(), 2);
+  EXPECT_EQ(found->devices(0).name(), "rdma_en1");
+  EXPECT_TRUE(found->devices(0).active());
+  EXPECT_EQ(found->devices(0).gids(1), GidText(Ipv4Gid(1)));
+  EXPECT_FALSE(found->devices(1).active());
+  EXPECT_EQ(found->devices(1).state(), "port 1 is down");
 }
 
 TEST_F(ProbeTest, ReportsWhyThereAreNoDevices) {
@@ -68,10 +68,8 @@ TEST_F(ProbeTest, KillsAProcessThatPrintsTooMuch) {
 
 TEST_F(ProbeTest, RejectsGarbageAsAnAnswer) {
   for (const char* const script :
-       {"head -c 20000 /dev/urandom", "echo end of story", "printf 'device\\trdma_en1\\t1'",
-        "printf 'gid\\t00000000000000000000000000000001\\nend\\n'",
-        "printf 'device\\ta\\t1\\tb\\ngid\\t0000\\nend\\n'",
-        "printf 'device\\ta\\t1\\tb\\ngid\\tzz000000000000000000000000000001\\nend\\n'",
+       {"head -c 20000 /dev/urandom", "echo end of story", "echo 'devices { name: \"rdma_en1\" }'",
+        "printf 'devices { name: \"a\\nend\\n'", "printf 'device\\ta\\t1\\tb\\nend\\n'",
         "exit 0"}) {
     EXPECT_TRUE(absl::IsUnavailable(Pretender(script).Ask())) << script;
   }
@@ -89,7 +87,7 @@ TEST_F(ProbeTest, IgnoresTheDriversOutput) {
   control_.Want("print ibv_query_port");
   const auto found = Ask();
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->size(), 2u);
+  EXPECT_EQ(found->devices_size(), 2);
 }
 
 // Why: which call hangs, or crashes the process, differs from driver to driver.

@@ -213,7 +213,6 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   CarryUntilDirect(arena);
   const v1::RailStatus before = Rdma(*a);
   EXPECT_EQ(before.arena_regions(), 1u);
-  EXPECT_EQ(before.arena_region_bytes(), Arena::kBytes);
   EXPECT_GT(before.arena_regions_max(), 1u);
   // Each rail's share depends on its present speed.
   const auto sent_directly = [&] { return Rdma(*a).direct_bytes() - before.direct_bytes(); };

@@ -244,12 +244,12 @@ TEST_F(SetupTest, BothSidesReportWhyAndRetryWithGrowingPauses) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
   answerer->make_status = rail::WithReason(absl::ResourceExhaustedError("no queue pair left"),
-                                           LinkReason::kRdmaExhausted);
+                                           LinkReason::kDeviceExhausted);
   Settle();
   EXPECT_EQ(answerer->setup.detail(), "no queue pair left");
   EXPECT_EQ(offerer->setup.detail(), "the other side: no queue pair left");
   for (const Side* side : {offerer.get(), answerer.get()}) {
-    EXPECT_EQ(side->setup.reason(), LinkReason::kRdmaExhausted);
+    EXPECT_EQ(side->setup.reason(), LinkReason::kDeviceExhausted);
     EXPECT_EQ(side->setup.peers_reason(), side == offerer.get());
   }
   EXPECT_EQ(offerer->dropped.size(), 1u);
@@ -290,7 +290,7 @@ TEST_F(SetupTest, ReportsThatItsOwnDriverDoesNotAnswer) {
   Settle();
   Wait(Setup::kAttemptNs);
   EXPECT_EQ(offerer->setup.detail(), "the driver does not answer");
-  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaDriverSilent);
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kDriverSilent);
   EXPECT_FALSE(offerer->setup.peers_reason());
 }
 
@@ -300,7 +300,7 @@ TEST_F(SetupTest, GivesUpOnAPeerThatDoesNotAnswer) {
   EXPECT_EQ(offerer->setup.state(), Setup::State::kOffered);
   Wait(Setup::kAttemptNs);
   EXPECT_EQ(offerer->setup.detail(), "the other side does not answer");
-  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaNotMade);
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kNotMade);
   EXPECT_FALSE(offerer->setup.peers_reason()) << "the other side reported none";
   deaf = false;
   Wait(Setup::kPauseNsMax);

@@ -5,6 +5,9 @@
 
 #include <map>
 
+#include <google/protobuf/text_format.h>
+
+#include "mlxcomm/v1/ctl.pb.h"
 #include "tests/unit/daemon/rdma/fake_library.h"
 
 namespace mlxcomm::rdma::trials_test {
@@ -69,9 +72,16 @@ TEST_F(TrialsTest, ReportWhereADriverFails) {
 
 TEST_F(TrialsTest, ListTrialsAndDevices) {
   Want("down rdma_en2");
-  EXPECT_EQ(Run("devices").value_or(""),
-            "rdma_en1\tactive\tactive\nrdma_en2\tdown\tport 1 is down\n");
-  EXPECT_THAT(Run("trials").value_or(""), HasSubstr("describe\tany\t"));
+  v1::RdmaTrials all;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(Run("devices").value_or("x"), &all));
+  ASSERT_EQ(all.devices_size(), 2);
+  EXPECT_EQ(all.devices(0).name(), "rdma_en1");
+  EXPECT_TRUE(all.devices(0).active());
+  EXPECT_GT(all.devices(0).gids_size(), 0);
+  EXPECT_EQ(all.devices(0).trials_size(), static_cast<int>(Trials().size()));
+  EXPECT_EQ(all.devices(1).state(), "port 1 is down");
+  ASSERT_EQ(all.devices(1).trials_size(), 1) << "the one that needs no port";
+  EXPECT_EQ(all.devices(1).trials(0).name(), "describe");
   EXPECT_TRUE(absl::IsInvalidArgument(Run("nothing").status()));
   EXPECT_FALSE(RunTrial("devices", {"/nowhere/libverbs.so", {}, ""}).ok());
 }

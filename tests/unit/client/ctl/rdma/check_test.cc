@@ -38,7 +38,7 @@ std::string RailThatIsDown(const std::string& reason, const std::string& detail,
 }
 
 constexpr char kOneDevice[] =
-    R"(rdma { state: "found" devices { name: "rdma_en2" active: true state: "active" } })";
+    R"(transports { transport: rdma devices { name: "rdma_en2" active: true state: "active" } })";
 
 // The codes of faults.
 std::vector<std::string> Codes(const Facts& facts) {
@@ -67,23 +67,23 @@ TEST(CheckRdmaTest, FindsNothingIfRdmaIsOffOrHealthy) {
   EXPECT_EQ(Codes(off), List());
   EXPECT_EQ(SummaryOf(off), "off (rdma { enabled: true } in the configuration)");
   const Facts well = Reported(
-      R"(rdma { state: "found"
-                devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1 queue_pairs_max: 10
-                          regions: 2 regions_max: 100 }
+      R"(transports { transport: rdma devices { name: "rdma_en2" active: true state: "active"
+                          uses { name: "queue pair" used: 1 most: 10 }
+                          uses { name: "memory region" used: 2 most: 100 } }
                 devices { name: "rdma_en4" state: "port 1 is down" } })",
-      R"(rails { transport: rdma state: up rdma { service: "UC" } })");
+      R"(rails { transport: rdma state: up service: "UC" })");
   EXPECT_EQ(Codes(well), List()) << "a port without a cable needs no device";
   EXPECT_EQ(SummaryOf(well),
-            "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
+            "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 memory regions; "
             "rdma_en4 port 1 is down");
-  EXPECT_EQ(Codes(Reported(R"(rdma { state: "not looked for" reason: rdma_looking })")), List())
+  EXPECT_EQ(Codes(Reported(R"(transports { transport: rdma reason: looking })")), List())
       << "no neighbour yet";
 }
 
 TEST(CheckRdmaTest, ReportsWhatAMacLacks) {
-  EXPECT_EQ(Codes(Reported(R"(rdma { state: "no library" reason: rdma_no_library detail: "x" })")),
+  EXPECT_EQ(Codes(Reported(R"(transports { transport: rdma reason: no_library detail: "x" })")),
             List{"MC310"});
-  Facts none = Reported(R"(rdma { state: "found" })");
+  Facts none = Reported(R"(transports { transport: rdma })");
   EXPECT_EQ(Codes(none), List{"MC311"});
   none.system.devices_enabled = false;
   EXPECT_EQ(Codes(none), List{"MC307"}) << "which explains it";
@@ -102,17 +102,18 @@ TEST(CheckRdmaTest, ReportsWhatAMacLacks) {
 
 // Why: if a driver fails, the cable and the daemon are not to blame.
 TEST(CheckRdmaTest, ReportsDriversThatDoNotAnswer) {
-  for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
-    const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
+  for (const std::string reason : {"driver_silent", "driver_failed"}) {
+    const std::string node =
+        "transports { transport: rdma reason: " + reason + " detail: \"the RDMA driver ...\" }";
     EXPECT_EQ(Codes(Reported(node)), List{"MC314"});
     EXPECT_EQ(Codes(Reported(node, RailThatIsDown(reason, "the RDMA driver ..."))), List{"MC314"})
         << "once for all its cables";
   }
   EXPECT_EQ(
       Codes(Reported(
-          R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
+          R"(transports { transport: rdma devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
       List{"MC314"});
-  EXPECT_EQ(Codes(Reported(kOneDevice, RailThatIsDown("rdma_driver_silent", "x"))), List{"MC314"});
+  EXPECT_EQ(Codes(Reported(kOneDevice, RailThatIsDown("driver_silent", "x"))), List{"MC314"});
 }
 
 struct RailCase {
@@ -124,23 +125,23 @@ struct RailCase {
 
 // Only the reason counts; the detail may be any text.
 TEST(CheckRdmaTest, ReportsWhyARailIsNotUp) {
-  const RailCase cases[] = {{"rdma_port_down", false, "MC306", "en2"},
-                            {"rdma_port_down", true, "MC306", "en3"},
-                            {"rdma_no_gid", false, "MC313", "en2"},
-                            {"rdma_gid_without_ipv4", false, "MC313", "en2"},
-                            {"rdma_peer_gid_without_ipv4", false, "MC313", "en3"},
-                            {"rdma_gid_without_ipv4", true, "MC313", "en3"},
-                            {"rdma_peer_gid_without_ipv4", true, "MC313", "en2"},
-                            {"rdma_encrypted", false, "MC320", "en2"},
-                            {"rdma_off", true, "MC317", ""},
-                            {"rdma_no_device", true, "MC317", ""},
-                            {"rdma_no_library", true, "MC317", ""},
-                            {"rdma_not_made", true, "MC318", ""},
-                            {"rdma_exhausted", true, "MC315", ""},
-                            {"rdma_exhausted", false, "MC315", ""},
-                            {"rdma_memory", false, "MC319", ""},
-                            {"rdma_driver_silent", true, "MC314", ""},
-                            {"rdma_not_made", false, "MC318", ""}};
+  const RailCase cases[] = {{"port_down", false, "MC306", "en2"},
+                            {"port_down", true, "MC306", "en3"},
+                            {"no_gid", false, "MC313", "en2"},
+                            {"gid_without_ipv4", false, "MC313", "en2"},
+                            {"peer_gid_without_ipv4", false, "MC313", "en3"},
+                            {"gid_without_ipv4", true, "MC313", "en3"},
+                            {"peer_gid_without_ipv4", true, "MC313", "en2"},
+                            {"encrypted", false, "MC320", "en2"},
+                            {"transport_off", true, "MC317", ""},
+                            {"no_device", true, "MC317", ""},
+                            {"no_library", true, "MC317", ""},
+                            {"not_made", true, "MC318", ""},
+                            {"device_exhausted", true, "MC315", ""},
+                            {"device_exhausted", false, "MC315", ""},
+                            {"device_memory", false, "MC319", ""},
+                            {"driver_silent", true, "MC314", ""},
+                            {"not_made", false, "MC318", ""}};
   const std::string detail = "RDMA is off there, queue pairs already, a GID without IPv4";
   for (const RailCase& one : cases) {
     const Facts facts = Reported(kOneDevice, RailThatIsDown(one.reason, detail, one.peers));
@@ -154,22 +155,22 @@ TEST(CheckRdmaTest, ReportsWhyARailIsNotUp) {
       EXPECT_FALSE(finding.remedy.empty());
     }
   }
-  for (const char* const passes : {"rdma_being_made", "rdma_looking", "rdma_no_offer"}) {
+  for (const char* const passes : {"being_made", "looking", "no_offer"}) {
     EXPECT_EQ(Codes(Reported(kOneDevice, RailThatIsDown(passes, detail))), List()) << passes;
   }
 }
 
 TEST(CheckRdmaTest, ReportsDevicesThatLinuxHidesFromTheDaemon) {
-  Facts facts = Reported(R"(rdma { state: "found" })");
+  Facts facts = Reported(R"(transports { transport: rdma })");
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC311"});
   facts.system.devices = {"rxe0"};
   EXPECT_EQ(Codes(facts), List{"MC316"});
-  *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->add_devices() = [] {
-    v1::RdmaDevice device;
+  *facts.cluster.status.mutable_nodes(0)->mutable_transports(0)->add_devices() = [] {
+    v1::TransportDevice device;
     Add(R"(name: "rxe0" state: "cannot be opened: Permission denied"
-           reason: rdma_not_opened)",
+           reason: device_not_opened)",
         device);
     return device;
   }();
@@ -178,29 +179,29 @@ TEST(CheckRdmaTest, ReportsDevicesThatLinuxHidesFromTheDaemon) {
 
 // One of the two sides begins; the other one does not learn that no offer will be made.
 TEST(CheckRdmaTest, ReportsThatRdmaIsOffIfNoOfferComes) {
-  Facts facts = Reported(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
+  Facts facts = Reported(kOneDevice, RailThatIsDown("no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
   v1::NodeStatus& b = *facts.cluster.status.add_nodes();
   Add(R"(name: "b" version: "1" answered: true)", b);
   EXPECT_EQ(Codes(facts), List{"MC317"});
-  b.mutable_rdma()->set_reason(v1::LinkReason::rdma_looking);
+  Add("transports { transport: rdma reason: looking }", b);
   EXPECT_EQ(Codes(facts), List());
 }
 
 // Why: on Linux the device is found by its GIDs, and unless these are shown, the reason is
 // invisible.
 TEST(CheckRdmaTest, ListsDevicesIfNoneMatchesTheInterface) {
-  Facts facts =
-      Reported(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
+  Facts facts = Reported(
+      R"(transports { transport: rdma devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
-               RailThatIsDown("rdma_no_device", "there is no RDMA device for en2"));
+      RailThatIsDown("no_device", "there is no RDMA device for en2"));
   EXPECT_EQ(Codes(facts), List())
       << "a Mac's device names show that en2 is not a Thunderbolt interface";
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC313"});
-  v1::RdmaDevice& device =
-      *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->mutable_devices(0);
+  v1::TransportDevice& device =
+      *facts.cluster.status.mutable_nodes(0)->mutable_transports(0)->mutable_devices(0);
   device.set_active(false);
   EXPECT_EQ(Codes(facts), List{"MC306"});
   v1::RailStatus& up = *facts.cluster.status.mutable_nodes(0)->mutable_links(0)->add_rails();

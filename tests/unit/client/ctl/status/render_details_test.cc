@@ -76,21 +76,21 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
                          rails { transport: rdma state: up local_interface: "en2" remote_interface: "en3"
                                  local_address: "rdma_en2 fe80::1 queue pair 7" security: "plain"
                                  remote_address: "fe80::2 queue pair 9"
-                                 rdma { device: "rdma_en2" service: "UC" lost_messages: 2 } }
+                                 device: "rdma_en2" service: "UC" lost_messages: 2 }
                          rails { transport: rdma state: down local_interface: "en4"
                                  remote_interface: "en5" detail: "rdma_en4: port 1 is down"
-                                 reason: rdma_port_down } }
-                 rdma { state: "found"
-                        devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1
-                                  queue_pairs_max: 10 regions: 1 regions_max: 100 }
-                        devices { name: "rdma_en4" state: "port 1 is down" }
-                        devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )");
+                                 reason: port_down } }
+                 transports { transport: rdma devices { name: "rdma_en2" active: true state: "active"
+                                        uses { name: "queue pair" used: 1 most: 10 }
+                                        uses { name: "memory region" used: 1 most: 100 } }
+                              devices { name: "rdma_en4" state: "port 1 is down" }
+                              devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )");
   EXPECT_EQ(
       RenderStatusDetails(status, /*colours=*/false),
       "cluster c, 1 node\n"
       "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
-      "    RDMA device rdma_en2  1 of 10 queue pairs, 1 of 100 memory regions\n"
-      "    RDMA device rdma_en5  its driver has not answered for 12.0 s\n"
+      "    rdma device rdma_en2  1 of 10 queue pairs, 1 of 100 memory regions\n"
+      "    rdma device rdma_en5  its driver has not answered for 12.0 s\n"
       "    to b  up\n"
       "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
       "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
