@@ -1,5 +1,5 @@
-// Keeps a client from returning pages of its arena to the system while an RDMA device has them registered:
-// the device keeps accessing the old physical pages.
+// Keeps a client from returning pages of its arena to the system while a device has them registered: the
+// device keeps accessing the old physical pages.
 //
 //   daemon  registered := 1, then reads giving_back      1: not now
 //   client  giving_back := 1, then reads registered      1: the pages stay

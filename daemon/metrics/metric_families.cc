@@ -137,9 +137,9 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
   add("mlxcomm_rail_received_bytes_total", MetricType::Counter, "Since the rail came up.",
       &RailStatus::received_bytes);
   add("mlxcomm_rail_copied_bytes_total", MetricType::Counter,
-      "Sent by RDMA after a copy, including headers.", &RailStatus::copied_bytes);
+      "Sent by rails over devices after a copy, including headers.", &RailStatus::copied_bytes);
   add("mlxcomm_rail_direct_bytes_total", MetricType::Counter,
-      "Sent by RDMA straight from clients' memory.", &RailStatus::direct_bytes);
+      "Sent by rails over devices straight from clients' memory.", &RailStatus::direct_bytes);
   MetricFamily& round_trip = Begin(families, "mlxcomm_rail_round_trip_seconds", MetricType::Gauge,
                                    "Longest of the last heartbeats; 0 until one was answered.");
   for (const auto& [labels, rails] : cables) {

@@ -99,7 +99,7 @@ struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// While an RDMA device has pages of the arena registered, the client must not return them to the system,
+// While a device has pages of the arena registered, the client must not return them to the system,
 // because the device keeps accessing the old physical pages (daemon/intake/arena_pages.h).
 struct alignas(kSlotAlignment) ArenaPages {
   alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;   // Set by the daemon.

@@ -37,7 +37,7 @@ struct SchedulingPolicy {
   // A worker on the loop's core moves to another one.
   bool workers_avoid_loop = true;
   std::uint32_t workers = 1;  // Excludes the loop.
-  // A rail's thread spins this long before it sleeps, normally and while an RDMA operation is in flight.
+  // A rail's thread spins this long before it sleeps, normally and while its device transfers data.
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 

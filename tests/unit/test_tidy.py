@@ -51,6 +51,8 @@ ALLOWED = {
     "client/lib/": ("proto/", "daemon/reduce/kernels.h", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
+    "client/ctl/rdma/": ("proto/", "client/ctl/cli/", "client/ctl/daemon/", "client/ctl/doctor/",
+                         "client/ctl/rdma/", "client/ctl/status/", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/lib/pending_sends.h",
                     "client/mpi/"),
     "client/mlx/": ("proto/types/", "client/lib/mlxcomm", "client/lib/interrupt.h",
@@ -126,6 +128,16 @@ def test_includes_obey_the_layers(path):
     for included in re.findall(r'#include "([^"]+)"', text_of(path)):
         if included.startswith(OURS):
             assert included.startswith(allowed), f"{path} may not include {included}"
+
+
+# Why: the next transport should need a folder here and there, and a row in a few files.
+def test_few_files_outside_its_folders_name_rdma():
+    folders = ("daemon/rdma/", "client/ctl/rdma/")
+    named = [f for f in FILES
+             if f.startswith(("daemon/", "client/", "proto/", "config/", "systemd-launchd/",
+                              "CMakeLists.txt", "README.md"))
+             and not f.startswith(folders) and "rdma" in text_of(f).lower()]
+    assert len(named) <= 20, "\n".join(named)
 
 
 # Why: the simulator runs these folders in virtual time, on one thread.

@@ -54,7 +54,7 @@ void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
   size.mutable_links()->Assign(result.loads.begin(), result.loads.end());
 }
 
-// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty if all rails are TCP.
+// "tcp 1.90 GB/s (93%, at best 5.10 GB/s), ..."; empty if all rails are TCP.
 std::string RenderRails(const v1::BenchLink& load) {
   const bool only_tcp = load.rails_size() == 1 && load.rails(0).transport() == "tcp";
   if (load.rails().empty() || only_tcp) return {};

@@ -231,7 +231,7 @@ bool HandsOver(const ServiceFacts& facts, const ServiceWishes& wishes) {
 
 void AddSignal(const ServiceFacts& facts, const std::string& signal, Steps& steps) {
   if (IsSystemd(facts)) {
-    // Not its RDMA processes, which do not handle it.
+    // Not its child processes, which do not handle it.
     steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=" + signal, kSystemdUnit});
   } else {
     steps.Run({"launchctl", "kill", signal, kLaunchdService});
