@@ -86,7 +86,6 @@ struct Limits {
   // was to be deeper; MLX uses 32, and so does this.
   std::uint32_t messages_max = 32;
 
-  // Returns how many messages in each direction the granted queue holds.
   std::uint32_t MessagesWithin(std::uint32_t granted_frames) const {
     const std::uint32_t frames_each =
         equal_frame_bytes == 0 ? 1 : (message_bytes + equal_frame_bytes - 1) / equal_frame_bytes;

@@ -58,7 +58,6 @@ class MessageStream final : public rail::ByteStream {
   bool is_encrypted() const override { return false; }
   std::uint64_t released() const override { return raw_.empty() ? kNever : raw_.front().at; }
 
-  // Called when each turn begins.
   void OnNow(std::uint64_t now_ns) { now_ns_ = now_ns; }
   // A slot to post. A send carries the current credit.
   bool NextReceive(std::uint32_t& slot);

@@ -21,7 +21,6 @@ namespace mlxcomm::rdma {
 // The argument that selects RunProbe; the library's path follows, or "".
 inline constexpr char kProbeArgument[] = "--probe-rdma";
 
-// Runs in the probe's process; returns the exit code.
 int RunProbe(const std::string& library, const Limits& limits);
 
 // NOT_FOUND: no library. UNAVAILABLE: the driver crashed or reported an error. DEADLINE_EXCEEDED: no answer.

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kCompletionsATurn = 32;
 constexpr std::uint64_t kSleepMsMax = 1000;
-// Time limit of an orderly stop.
 constexpr std::uint64_t kRailFinishNs = 500'000'000;
 constexpr auto kStopPause = std::chrono::microseconds(20);
 

@@ -25,7 +25,6 @@ constexpr std::uint32_t kSpareQueuePairs = 2;
 
 }  // namespace
 
-// Shared with the thread that probes.
 struct RdmaRails::Probing {
   std::mutex mutex;
   platform::Wakeup* bell = nullptr;  // Null once the owner is gone.

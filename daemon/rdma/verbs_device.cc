@@ -34,7 +34,6 @@ std::string EntryOf([[maybe_unused]] ibv_context* context) {
   return {};
 }
 
-// The device may support less than its kind.
 Limits WithinDevice(Limits limits, const Verbs& verbs, ibv_context* context) {
   ibv_device_attr its{};
   if (verbs.query_device(context, &its) != 0) return limits;
