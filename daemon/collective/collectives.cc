@@ -62,53 +62,47 @@ void Collectives::Submit(std::uint64_t group, const Call& call, std::uint64_t no
 
 Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t group) {
   Group* const found = Find(group);
-  if (found == nullptr) return {};
+  if (found == nullptr) return {.is_violation = false};
   const int node = found->layout().IndexOf(from);
-  if (node < 0) return {found, found->layout().node_count()};
+  if (node < 0) return {};
   return {found, static_cast<std::uint16_t>(node)};
 }
 
 bool Collectives::OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
   const Sender sender = FindSender(from, frame.key.group);
-  if (sender.group == nullptr) return true;
-  if (sender.node == sender.group->layout().node_count()) return false;
+  if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnGrant(sender.node, frame, now_ns);
 }
 
 bool Collectives::OnEager(const NodeId& from, const PeerFrame& frame,
                           std::span<const std::byte> payload, std::uint64_t now_ns) {
   const Sender sender = FindSender(from, frame.key.group);
-  if (sender.group == nullptr) return true;
-  if (sender.node == sender.group->layout().node_count()) return false;
+  if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnEager(sender.node, frame, payload, now_ns);
 }
 
 bool Collectives::OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
   const Sender sender = FindSender(from, frame.key.group);
-  if (sender.group == nullptr) return true;
-  if (sender.node == sender.group->layout().node_count()) return false;
+  if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnData(sender.node, frame, now_ns);
 }
 
 bool Collectives::OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames) {
   const Sender sender = FindSender(from, group);
-  if (sender.group == nullptr) return true;
-  if (sender.node == sender.group->layout().node_count()) return false;
+  if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnCredit(sender.node, frames);
 }
 
 void Collectives::OnReport(const NodeId& from, const v1::FailureReport& report,
                            std::uint64_t now_ns) {
   const Sender sender = FindSender(from, report.group());
-  if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
-  sender.group->OnReport(sender.node, report, now_ns);
+  if (sender.group != nullptr) sender.group->OnReport(sender.node, report, now_ns);
 }
 
 void Collectives::OnRollCall(const NodeId& from, const v1::RollCall& message,
                              std::uint64_t now_ns) {
   const Sender sender = FindSender(from, message.group());
-  if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
-  sender.group->OnRollCall(sender.node, message, now_ns);
+  if (sender.group != nullptr) sender.group->OnRollCall(sender.node, message, now_ns);
 }
 
 void Collectives::OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,

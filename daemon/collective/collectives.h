@@ -78,12 +78,12 @@ class Collectives {
 
  private:
   struct Sender {
-    Group* group = nullptr;
+    Group* group = nullptr;  // nullptr: unknown, or without ranks there.
     std::uint16_t node = 0;
+    bool is_violation = true;  // A frame for a group without ranks there.
   };
   void CountNodes(const GroupLayout& layout, bool made);
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
-  // No group if it is unknown; node_count() if the node is not in the group.
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
