@@ -40,12 +40,8 @@ link::Link* Links::LinkTo(const NodeId& node) {
 Links::Peer& Links::MakePeer(const NodeId& node) {
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
-  peer->link = std::make_unique<link::Link>(
-      options_, node, listener_, &router_,
-      [this](const NodeId& from, std::span<const std::byte> payload) {
-        port_.OnRailSetup(from, payload);
-      },
-      &early_);
+  peer->link =
+      std::make_unique<link::Link>(options_, node, listener_, &router_, on_rail_setup_, &early_);
   in_order_.push_back(peer.get());
   return *peer;
 }
@@ -91,15 +87,14 @@ std::size_t Links::Poll(std::uint64_t now_ns) {
   return count;
 }
 
-// Reports neighbours that have come or gone to the router, and lost rails to the port. It compares states,
-// because a rail can end in many places: on its own, replaced, with a lost link, during a circuit's frame.
+// Reports neighbours that have come or gone to the router, and counts lost rails. It compares states, because
+// a rail can end in many places: on its own, replaced, with a lost link, during a circuit's frame.
 void Links::ObserveNeighbours(std::uint64_t now_ns) {
-  bool rail_gone = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Peer& peer = *in_order_[i];
     const link::Link& link = *peer.link;
     const std::uint64_t rails_gone = link.direct_rails_gone();
-    rail_gone = std::exchange(peer.rails_gone, rails_gone) != rails_gone || rail_gone;
+    rails_gone_ += rails_gone - std::exchange(peer.rails_gone, rails_gone);
     const link::Link::Standing standing = link.standing();
     Sessions now;
     if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
@@ -116,9 +111,6 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     }
     if (now != Sessions{}) router_.OnNeighbourUp(node);
   }
-  if (!rail_gone) return;
-  port_.OnRailGone();
-  port_.OnDeadlineChanged();  // A grace period may have begun.
 }
 
 bool Links::PrepareToSleep() {
@@ -159,10 +151,10 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
-  if (tick) ReportForwarding(now_ns);
+  if (tick) NoteForwarding(now_ns);
   if (!tick) return;
   ForgetIdle(now_ns);
-  if (std::exchange(freed_, false)) port_.OnMemoryFreed();
+  memory_freed_ = std::exchange(freed_, false) || memory_freed_;
 }
 
 // A tick this late means that the process was stopped or the machine slept.
@@ -171,10 +163,9 @@ void Links::CheckForPause(std::uint64_t now_ns) {
   for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
 }
 
-void Links::ReportForwarding(std::uint64_t now_ns) {
+void Links::NoteForwarding(std::uint64_t now_ns) {
   const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
-  const bool forwards = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
-  if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
+  forwards_ = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
 }
 
 // While every peer answers, they are asked half as often (if the timeout permits): an idle daemon costs
@@ -253,7 +244,6 @@ absl::Status Links::AddSideRail(const NodeId& peer, std::unique_ptr<rail::Rail> 
   const absl::Status added = link->AddSideRail(std::move(rail), path, now_ns);
   if (added.ok()) AskSoon(now_ns);
   ObserveNeighbours(now_ns);
-  port_.OnDeadlineChanged();
   return added;
 }
 
@@ -377,7 +367,6 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<rail::Rail> rail,
     AskSoon(now_ns);
   }
   ObserveNeighbours(now_ns);
-  port_.OnDeadlineChanged();
   return added;
 }
 

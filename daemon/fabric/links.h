@@ -31,19 +31,6 @@ class NodeStatus;
 
 namespace mlxcomm::fabric {
 
-// Implemented by the owner of Links. Called from inside its calls; must not call back.
-class LinksPort {
- public:
-  virtual ~LinksPort() = default;
-  // A neighbour's message about a side rail; `payload` is valid only during the call.
-  virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
-  // A direct rail has ended: the side that dialed may dial again.
-  virtual void OnRailGone() = 0;
-  virtual void OnDeadlineChanged() = 0;
-  // Links were forgotten and their memory was freed; at most once a tick.
-  virtual void OnMemoryFreed() {}
-};
-
 class Links final : private RouterPort {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
@@ -55,9 +42,9 @@ class Links final : private RouterPort {
   // A node counts as forwarding until this long after an operation's last frame: longer than a training step.
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
-  // All arguments outlive it.
-  Links(const link::FabricOptions& options, link::FabricListener& listener, LinksPort& port)
-      : options_(options), listener_(listener), port_(port), router_(options, *this) {}
+  // Both outlive it.
+  Links(const link::FabricOptions& options, link::FabricListener& listener)
+      : options_(options), listener_(listener), router_(options, *this) {}
   // Circuits must send their last frames before their neighbours' links go.
   ~Links() { StopRails(); }
   Links(const Links&) = delete;
@@ -72,6 +59,9 @@ class Links final : private RouterPort {
   std::uint64_t IncarnationOf(const NodeId& node) const;
   // The name with which the node introduced itself, or its id.
   std::string NameOf(const NodeId& node) const;
+
+  // Called for side rails' messages, before the first link is made. It must not call back.
+  void SetRailSetup(link::OnRailSetup on_rail_setup) { on_rail_setup_ = std::move(on_rail_setup); }
 
   // Queues a numbered frame; magic, sequence and acknowledged are filled in. kData keeps a reference to
   // `payload` until OnDataReleased(cookie); other payloads are copied. Frames to one node arrive in order.
@@ -92,6 +82,12 @@ class Links final : private RouterPort {
   bool PrepareToSleep();
   void WakeUp();
   void Describe(v1::NodeStatus& status) const;
+  // Grows when direct rails have ended: the side that dialed may dial again.
+  std::uint64_t rails_gone() const { return rails_gone_; }
+  // Returns whether links' memory has been freed since the last call; at most once a tick.
+  bool TakeMemoryFreed() { return std::exchange(memory_freed_, false); }
+  // Other nodes' operations go through this node now, beyond merely open circuits.
+  bool forwards() const { return forwards_; }
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const Peer* const peer : in_order_) visitor(static_cast<const link::Link&>(*peer->link));
@@ -206,7 +202,7 @@ class Links final : private RouterPort {
     std::string interface;
     std::uint64_t rails_added = 0;
     Sessions observed;             // Last reported to the router.
-    std::uint64_t rails_gone = 0;  // Last reported to the port.
+    std::uint64_t rails_gone = 0;  // The link's number that was counted.
     std::uint64_t idle_since_ns = kNever;
   };
   struct PendingJoin {
@@ -227,7 +223,7 @@ class Links final : private RouterPort {
   void ObserveNeighbours(std::uint64_t now_ns);
   void CheckForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
-  void ReportForwarding(std::uint64_t now_ns);
+  void NoteForwarding(std::uint64_t now_ns);
   void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsUnused(const Peer& peer) const;
@@ -259,11 +255,10 @@ class Links final : private RouterPort {
   }
   bool IsJoining(const NodeId& node) const override;
   wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override;
-  void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }
 
   const link::FabricOptions& options_;
   link::FabricListener& listener_;
-  LinksPort& port_;
+  link::OnRailSetup on_rail_setup_;
   Router router_;            // Destroyed after the links, whose rails may be its circuits.
   link::EarlyBudget early_;  // Destroyed after the links, which return their share.
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
@@ -277,8 +272,10 @@ class Links final : private RouterPort {
   std::uint64_t early_ns_ = 0;  // A tick may come this much earlier if the loop is awake anyway.
   std::uint64_t ticked_ns_ = 0;
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
-  bool forwards_ = false;           // Last reported.
-  bool freed_ = false;              // True if memory was freed since the last tick.
+  std::uint64_t rails_gone_ = 0;
+  bool forwards_ = false;
+  bool freed_ = false;  // Memory, since the last tick.
+  bool memory_freed_ = false;
 };
 
 }  // namespace mlxcomm::fabric

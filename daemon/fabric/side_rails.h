@@ -52,7 +52,7 @@ class SideRails {
   // It may be for another transport: its first 32 bits are its kind. Kinds below 0x10000 belong to the oldest
   // transport; another's begin at 0x10000 times its number in Transport (types/link_reason.h).
   virtual void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) = 0;
-  // A rail to a neighbour has ended, of any transport. Inside a callback of Links.
+  // A rail to a neighbour has ended, of any transport.
   virtual void OnRailGone() = 0;
   virtual void OnInterfaceUp(std::uint64_t now_ns) = 0;
 

@@ -77,6 +77,8 @@ constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseco
 constexpr std::uint64_t kStopNs = 500'000'000;
 
 constexpr char kTooManyStrangers[] = "too many connections have not proved the key";
+// A loop that does not sleep checks this often whether a deadline comes before the next tick.
+constexpr std::uint64_t kCheckTickNs = 1'000'000;
 constexpr char kTooManyUnintroduced[] =
     "it has proved the key but not introduced itself, and too many others are waiting";
 
@@ -106,6 +108,9 @@ TcpFabric::TcpFabric(asio::io_context& io, link::FabricOptions options, Links& l
       interfaces_pause_(io),
       tick_(io),
       links_(links) {
+  links_.SetRailSetup([this](const NodeId& node, std::span<const std::byte> payload) {
+    for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
+  });
   if (side_rails) side_rails_ = side_rails(options_, links_, bell_);
   CacheKeyIds();
 }
@@ -595,6 +600,13 @@ std::size_t TcpFabric::Poll() {
   const std::uint64_t now = tick_ns_ == 0 ? 0 : platform::MonotonicNow();
   std::size_t count = links_.Poll(now);
   for (const auto& side : side_rails_) count += side->Turn(now);
+  const std::uint64_t rails_gone = links_.rails_gone();
+  const bool rail_gone = std::exchange(rails_gone_, rails_gone) != rails_gone;
+  if (rail_gone) OnRailGone();
+  if (rail_gone || now >= checked_tick_ns_ + kCheckTickNs) {
+    checked_tick_ns_ = now;
+    if (NextDeadline() < tick_ns_) tick_.cancel();
+  }
   return count;
 }
 

@@ -52,7 +52,8 @@ class TcpFabric final {
     for (const auto& side : side_rails_) side->RemoveMemory(data);
   }
 
-  // Passes rail events to the links' listener and returns their number. Called in each turn.
+  // Passes rail events to the links' listener and returns their number, and wakes dialers whose rail has
+  // gone. Called in each turn.
   std::size_t Poll();
   // Like RingConsumer: announces that the loop will sleep, so that rails wake it; false: something has
   // arrived.
@@ -77,13 +78,6 @@ class TcpFabric final {
   void SetKeys(const ClusterKeys& keys);
   // The current key's id first; empty if there are no peers.
   std::vector<std::string> key_ids() const;
-
-  // Forwarded from LinksPort.
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
-    for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
-  }
-  void OnRailGone();
-  void OnDeadlineChanged() { tick_.cancel(); }
 
   // Sends what is queued, within a second, then closes the connections. No callbacks follow. Idempotent.
   void Stop();
@@ -161,6 +155,7 @@ class TcpFabric final {
   bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const;
   void CheckProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
+  void OnRailGone();
   void WatchBell();
   void WatchInterfaces();
   void OnInterfacesChanged();
@@ -183,6 +178,8 @@ class TcpFabric final {
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
   std::uint64_t tick_ns_ = 0;           // The timer's deadline; 0: not running.
+  std::uint64_t checked_tick_ns_ = 0;   // When it was last compared with the links' deadline.
+  std::uint64_t rails_gone_ = 0;        // The links' number that was acted on.
   std::vector<ClusterKeyId> accepted_;  // Ids of the options' keys, newest first.
   std::vector<Outdated> outdated_;
   std::uint64_t next_proof_check_ns_ = 0;

@@ -186,6 +186,7 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
   paused_.reserve(sessions_.size());
   session.Watch();
   listener_.OnSessionOpened(id, session.peer());
+  if (session.is_client()) listener_.OnArenaMade(session.arena_segment(), session.arena_pages());
   listener_.OnConnection(id, std::move(connection));
 }
 
@@ -326,12 +327,33 @@ void Intake::AnswerClose(SessionId id, std::uint64_t group) {
   }
 }
 
-bool Intake::PassDescriptor(SessionId id, int descriptor) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || found->second->ended()) return false;
-  return found->second->PassDescriptor(descriptor);
+std::byte* Intake::MakePage(std::uint64_t group, std::size_t bytes,
+                            const std::vector<SessionId>& sessions) {
+  if (!options_.ranks_meet || !AreOfOneAccount(sessions)) return nullptr;
+  auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
+  if (!segment.ok()) {
+    spdlog::warn(
+        "group {} has no shared page, so its ranks use the daemon for small operations: {}", group,
+        std::string(segment.status().message()));
+    return nullptr;
+  }
+  return pages_.insert_or_assign(group, *std::move(segment)).first->second.data();
 }
 
+// A client that does not receive it never reports ready, and the page stays unused.
+void Intake::GivePage(std::uint64_t group, const std::vector<SessionId>& sessions) {
+  platform::SharedSegment& page = pages_.at(group);
+  for (const SessionId id : sessions) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->ended() ||
+        !found->second->PassDescriptor(page.descriptor())) {
+      spdlog::info("group {}: a rank did not accept the shared page for small operations", group);
+    }
+  }
+  page.CloseDescriptor();
+}
+
+// All ranks may write to a page, and processes of different accounts do not trust each other's memory.
 bool Intake::AreOfOneAccount(const std::vector<SessionId>& sessions) const {
   std::optional<uid_t> account;
   for (const SessionId id : sessions) {
@@ -431,16 +453,6 @@ void Intake::End(SessionId id, const absl::Status& why) {
   asio::post(io_, [this, id, why] { listener_.OnSessionEnded(id, why); });
 }
 
-std::shared_ptr<const platform::SharedSegment> Intake::ArenaOf(SessionId id) const {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second->arena_segment();
-}
-
-std::shared_ptr<ArenaPages> Intake::PagesOf(SessionId id) const {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second->arena_pages();
-}
-
 CopiedResults Intake::ResultsCopiedBy(SessionId id) const {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->is_client()) return {};
@@ -453,6 +465,7 @@ void Intake::ReleaseMemory(SessionId id) {
   const Session& session = *found->second;
   if (session.is_client()) {
     limits_.Release(*session.use(), session.counted_arena_bytes(), session.in_flight());
+    listener_.OnArenaReleased(session.arena());
   }
   std::erase(polled_, found->second.get());
   std::erase(paused_, found->second.get());

@@ -33,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/acceptor.h"
 #include "daemon/intake/arena_pages.h"
+#include "daemon/intake/processes.h"
 #include "daemon/intake/session.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/submission.h"
@@ -57,6 +58,10 @@ class IntakeListener {
   // The process has exited, or its session was ended. Called once for each opened session, whose memory stays
   // mapped until ReleaseMemory(session).
   virtual void OnSessionEnded(SessionId session, const absl::Status& why) = 0;
+  // A client's arena, which stays mapped as long as a pointer to it lives.
+  virtual void OnArenaMade(const std::shared_ptr<const platform::SharedSegment>& /*arena*/,
+                           const std::shared_ptr<ArenaPages>& /*pages*/) {}
+  virtual void OnArenaReleased(const std::byte* /*arena*/) {}
 };
 
 struct IntakeOptions {
@@ -69,6 +74,8 @@ struct IntakeOptions {
   queue::Scheduling scheduling = queue::Scheduling::kAuto;
   std::uint16_t spin_ms = 0;
   bool all_users = false;  // False admits only root and the daemon's own user.
+  // Ranks of one machine carry out small operations directly (jobs/direct_groups.h).
+  bool ranks_meet = true;
   UserOptions users;
   // 0 means three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
@@ -92,7 +99,7 @@ struct IntakeCounters {
   std::uint64_t arena_bytes = 0;  // Address space of open clients.
 };
 
-class Intake final : private HelloListener {
+class Intake final : public Processes, private HelloListener {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
   static constexpr std::uint32_t kToolsKept = 16;        // More, for users who see all jobs.
@@ -123,32 +130,21 @@ class Intake final : private HelloListener {
   bool PrepareToSleep();
   void WakeUp();
 
-  // Publishes the end of an operation and rings the doorbell if the client sleeps. Does nothing for
-  // a session that has ended.
+  // Processes
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
-                const Failure& failure, bool group_failed);
-
-  // Treats an entry that the client wrote to its group's page like one from its queue. nullopt if
-  // it was refused, it ended the session, or the session no longer exists.
-  std::optional<Submission> TakeOver(SessionId session, const queue::SubmissionEntry& entry);
-  // Answers a SubmissionPurpose::kClose: a completion without a ticket.
-  void AnswerClose(SessionId session, std::uint64_t group);
-  // Passes a descriptor to the client over its doorbell. False if the doorbell is full, or the
-  // session has ended.
-  bool PassDescriptor(SessionId session, int descriptor);
-  // Returns true if all sessions are open and their processes have the same uid.
-  bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;
+                const Failure& failure, bool group_failed) override;
+  void AnswerClose(SessionId session, std::uint64_t group) override;
+  void ReleaseMemory(SessionId session) override;
+  std::byte* MakePage(std::uint64_t group, std::size_t bytes,
+                      const std::vector<SessionId>& sessions) override;
+  void GivePage(std::uint64_t group, const std::vector<SessionId>& sessions) override;
+  void DropPage(std::uint64_t group) override { pages_.erase(group); }
+  std::optional<Submission> TakeOver(SessionId session,
+                                     const queue::SubmissionEntry& entry) override;
+  CopiedResults ResultsCopiedBy(SessionId session) const override;
 
   // Ends a session and closes its doorbell and connection; OnSessionEnded follows in a later turn.
   void End(SessionId session, const absl::Status& why);
-  // A client's arena, until its memory is released; null for tools. It stays mapped as long as the pointer
-  // lives.
-  std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const;
-  std::shared_ptr<ArenaPages> PagesOf(SessionId session) const;
-  // For a client, until its memory is released; zeros for tools.
-  CopiedResults ResultsCopiedBy(SessionId session) const;
-  // Unmaps an ended session's memory. No part of the daemon may use it afterwards.
-  void ReleaseMemory(SessionId session);
 
   // The session that may use this token on this connection, named as gRPC names it: "fd:N" up to 1.5x. Later
   // releases name every Unix socket "unix:"; then the token (128 secret random bits) alone decides.
@@ -203,6 +199,7 @@ class Intake final : private HelloListener {
   std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
                                   bool adopted);
   void EndForGarbage(Session& session, const std::string& what);
+  bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;
 
   asio::io_context& io_;
   IntakeOptions options_;
@@ -211,6 +208,7 @@ class Intake final : private HelloListener {
   Failure refusal_;  // Returned to new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
+  std::map<std::uint64_t, platform::SharedSegment> pages_;  // Keyed by group.
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
   std::vector<Session*> paused_;
   std::map<uid_t, platform::TokenBucket> failed_calls_;  // The buckets that are not full.

@@ -39,12 +39,12 @@ static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
 }  // namespace
 
 DirectGroups::DirectGroups(collective::Collectives& collectives, Membership& membership,
-                           OperationRecorder& recorder, JobsPort& port, const std::uint64_t& now_ns,
-                           Submit submit)
+                           OperationRecorder& recorder, intake::Processes& processes,
+                           const std::uint64_t& now_ns, Submit submit)
     : collectives_(collectives),
       membership_(membership),
       recorder_(recorder),
-      port_(port),
+      processes_(processes),
       now_ns_(now_ns),
       submit_(std::move(submit)) {}
 
@@ -63,12 +63,12 @@ void DirectGroups::OnGroupMade(std::uint64_t group) {
   }
   const GroupOrigin* const origin = membership_.OriginOf(group);
   if (origin == nullptr || !HasRoomFor(origin->job.user, sessions)) return;
-  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
+  std::byte* const memory = processes_.MakePage(group, meeting::PageBytes(ranks), sessions);
   if (memory == nullptr) return;
   auto page = std::make_unique<Page>(group, meeting::PageView(memory, ranks));
   page->user = origin->job.user;
   page->sessions = std::move(sessions);
-  port_.GivePage(group, page->sessions);
+  processes_.GivePage(group, page->sessions);
   pages_.emplace(group, std::move(page));
 }
 
@@ -95,7 +95,7 @@ void DirectGroups::OnGroupRemoved(std::uint64_t group) {
   HarvestNow(*found->second);
   for (Page::Partly& partly : found->second->partly) Report(*found->second, partly);
   pages_.erase(found);
-  port_.DropPage(group);
+  processes_.DropPage(group);
 }
 
 std::optional<std::uint64_t> DirectGroups::NumberOf(std::uint32_t rank,
@@ -179,7 +179,7 @@ void DirectGroups::Close(Page& page) {
     const SessionId session = page.sessions[taken.rank];
     taken.entry.group = page.group;
     taken.entry.purpose = queue::SubmissionPurpose::kOperate;
-    const std::optional<intake::Submission> submission = port_.TakeOver(session, taken.entry);
+    const std::optional<intake::Submission> submission = processes_.TakeOver(session, taken.entry);
     const std::uint64_t age_ns = now_ns_ - std::min(now_ns_, taken.called_ns);
     if (submission.has_value()) submit_(session, *submission, taken.number, age_ns);
   }

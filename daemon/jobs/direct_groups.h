@@ -20,8 +20,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/collective/collectives.h"
-#include "daemon/intake/submission.h"
-#include "daemon/jobs/jobs_port.h"
+#include "daemon/intake/processes.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/record/operation_recorder.h"
 #include "proto/meeting/supervisor_side.h"
@@ -41,13 +40,13 @@ class DirectGroups {
 
   // All outlive it. `now_ns` is the node's time.
   DirectGroups(collective::Collectives& collectives, Membership& membership,
-               OperationRecorder& recorder, JobsPort& port, const std::uint64_t& now_ns,
-               Submit submit);
+               OperationRecorder& recorder, intake::Processes& processes,
+               const std::uint64_t& now_ns, Submit submit);
   ~DirectGroups();
   DirectGroups(const DirectGroups&) = delete;
   DirectGroups& operator=(const DirectGroups&) = delete;
 
-  // Gives the group a page, if all its ranks are here and the port has memory for one.
+  // Gives the group a page, if all its ranks are here and there is memory for one.
   void OnGroupMade(std::uint64_t group);
   void OnGroupRemoved(std::uint64_t group);
 
@@ -110,7 +109,7 @@ class DirectGroups {
   collective::Collectives& collectives_;
   Membership& membership_;
   OperationRecorder& recorder_;
-  JobsPort& port_;
+  intake::Processes& processes_;
   const std::uint64_t& now_ns_;
   Submit submit_;
   Pages pages_;

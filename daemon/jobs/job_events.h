@@ -9,8 +9,8 @@
 
 #include "daemon/collective/collectives.h"
 #include "daemon/jobs/job_history.h"
-#include "daemon/jobs/jobs_port.h"
 #include "daemon/jobs/membership.h"
+#include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
 #include "proto/types/job_id.h"
 
@@ -19,7 +19,8 @@ namespace mlxcomm::jobs {
 class JobEvents {
  public:
   // Both outlive it.
-  JobEvents(JobsPort& port, OperationRecorder& recorder) : port_(port), recorder_(recorder) {}
+  JobEvents(record::EventSink& sink, OperationRecorder& recorder)
+      : sink_(sink), recorder_(recorder) {}
 
   void OnRankGone(const JobId& job, std::uint32_t rank, std::uint64_t pid, const std::string& why);
   void OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t group);
@@ -35,10 +36,7 @@ class JobEvents {
   const JobHistory& history() const { return history_; }
 
  private:
-  void Report(const char* kind, record::EventSeverity severity, const std::string& object,
-              const std::string& text, const std::string& user);
-
-  JobsPort& port_;
+  record::EventSink& sink_;
   OperationRecorder& recorder_;
   JobHistory history_;
 };

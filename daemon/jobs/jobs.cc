@@ -40,18 +40,18 @@ Failure NotItsGroup(std::uint64_t group) {
 
 Jobs::Jobs(const JobsOptions& options, const link::NodeIdentity& self,
            collective::Collectives& collectives, fabric::Links& links, const Nodes& nodes,
-           OperationRecorder& recorder, JobsPort& port, DirectGroups::Submit submit,
-           const std::uint64_t& now_ns)
+           OperationRecorder& recorder, intake::Processes& processes, record::EventSink& events,
+           DirectGroups::Submit submit, const std::uint64_t& now_ns)
     : options_(options),
       self_(self),
       collectives_(collectives),
       links_(links),
       nodes_(nodes),
-      port_(port),
+      processes_(processes),
       now_ns_(now_ns),
       membership_(collectives, options.groups_per_user_max),
-      direct_groups_(collectives, membership_, recorder, port, now_ns, std::move(submit)),
-      events_(port, recorder),
+      direct_groups_(collectives, membership_, recorder, processes, now_ns, std::move(submit)),
+      events_(events, recorder),
       rendezvous_(self.id, self.name, self.incarnation, outbox_),
       forming_worlds_(self.id, self.name, options.way_timeout_ns, outbox_),
       shrink_(self.id, *this, outbox_) {}
@@ -159,7 +159,6 @@ void Jobs::OnGroupMade(std::uint64_t group) {
   const collective::Group& made = *collectives_.Find(group);
   events_.OnGroupMade(made, membership_.OriginOf(group)->job);
   direct_groups_.OnGroupMade(group);
-  port_.OnGroups(membership_.group_count());
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     links_.Prepare(made.layout().node(i));
   }
@@ -276,13 +275,11 @@ void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& gro
 }
 
 void Jobs::RemoveGroupsLeft() {
-  const std::vector<std::uint64_t> removed = membership_.RemoveLeft();
-  for (const std::uint64_t group : removed) {
+  for (const std::uint64_t group : membership_.RemoveLeft()) {
     shrink_.OnGroupRemoved(group);
     direct_groups_.OnGroupRemoved(group);
     events_.OnGroupRemoved(group, now_ns_);
   }
-  if (!removed.empty()) port_.OnGroups(membership_.group_count());
 }
 
 void Jobs::CleanUp() {
@@ -292,7 +289,7 @@ void Jobs::CleanUp() {
   // An ended session's memory stays until no operation names it.
   std::erase_if(ended_sessions_, [this](SessionId session) {
     if (collectives_.UsesSession(session)) return false;
-    port_.ReleaseMemory(session);
+    processes_.ReleaseMemory(session);
     return true;
   });
 }
@@ -428,7 +425,7 @@ void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
 
 v1::LinkCosts Jobs::OwnCosts() const {
   v1::NodeStatus links;
-  port_.DescribeLinks(links);
+  links_.Describe(links);
   v1::LinkCosts costs = MeasureCosts(links);
   if (options_.link_latency_ns != 0) costs.set_latency_ns(options_.link_latency_ns);
   if (options_.link_bytes_per_second != 0) {

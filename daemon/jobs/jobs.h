@@ -20,7 +20,6 @@
 #include "daemon/jobs/direct_groups.h"
 #include "daemon/jobs/forming_worlds.h"
 #include "daemon/jobs/job_events.h"
-#include "daemon/jobs/jobs_port.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/jobs/options.h"
 #include "daemon/jobs/rendezvous.h"
@@ -42,8 +41,8 @@ class Jobs final : private ShrinkGroups {
   // so that they leave in the order of the events that caused them.
   Jobs(const JobsOptions& options, const link::NodeIdentity& self,
        collective::Collectives& collectives, fabric::Links& links, const Nodes& nodes,
-       OperationRecorder& recorder, JobsPort& port, DirectGroups::Submit submit,
-       const std::uint64_t& now_ns);
+       OperationRecorder& recorder, intake::Processes& processes, record::EventSink& events,
+       DirectGroups::Submit submit, const std::uint64_t& now_ns);
 
   void OnSessionOpened(SessionId session, const Process& process) {
     sessions_[session].process = process;
@@ -178,7 +177,7 @@ class Jobs final : private ShrinkGroups {
   collective::Collectives& collectives_;
   fabric::Links& links_;
   const Nodes& nodes_;
-  JobsPort& port_;
+  intake::Processes& processes_;
   const std::uint64_t& now_ns_;
   Membership membership_;
   DirectGroups direct_groups_;

@@ -57,8 +57,6 @@ class FabricListener {
   virtual void OnNotice(const FabricNotice&) {}
   // Another machine, at `address`, claims the same node id.
   virtual void OnSameId(const NodeId& /*node*/, const std::string& /*address*/) {}
-  // Reports whether other nodes' operations go through this node now, beyond merely open circuits.
-  virtual void OnForwarding(bool /*forwards*/) {}
 
   // A new channel session starts.
   virtual void OnNodeUp(const NodeIdentity& node) = 0;

@@ -210,7 +210,7 @@ void HelloSockets::OnTimer() {
 }
 
 // May be called while the interface is being opened, and after it is gone.
-void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello& hello) {
+void HelloSockets::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
   const auto found = ports_.find(interface);
   if (found == ports_.end()) return;
   Port& port = *found->second;
@@ -224,6 +224,13 @@ void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello
   port.fault = {no_route ? v1::DiscoveryReason::no_route_to_host : v1::DiscoveryReason::not_sent,
                 text};
   spdlog::warn("discovery: {}", text);
+}
+
+void HelloSockets::Dial(const std::string& address) {
+  spdlog::info("found a neighbour at {}", address);
+  if (const absl::Status added = fabric_.AddPeer(address); !added.ok()) {
+    spdlog::warn("cannot dial {}: {}", address, std::string(added.message()));
+  }
 }
 
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {

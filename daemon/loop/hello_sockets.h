@@ -36,7 +36,7 @@ struct HelloSocketOptions {
   std::uint16_t port = 7470;
 };
 
-class HelloSockets final {
+class HelloSockets final : private discovery::DiscoveryPort {
  public:
   HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric,
                node::Node& node)
@@ -46,14 +46,14 @@ class HelloSockets final {
         node_(node),
         interfaces_watch_(io),
         interfaces_pause_(io),
-        timer_(io) {}
-  ~HelloSockets();
+        timer_(io) {
+    node_.Discover(*this);
+  }
+  ~HelloSockets() override;
 
   void Start();
   void Stop();  // Ends the hellos; the fabric keeps its connections. Idempotent.
 
-  // Called inside the node's calls. Does nothing if the interface is gone.
-  void Send(const std::string& interface, const wire::DiscoveryHello& hello);
   void Describe(v1::DiscoveryStatus& status) const;
 
  private:
@@ -77,6 +77,11 @@ class HelloSockets final {
     std::uint64_t rests_until_ns = 0;  // 0 if not resting.
     discovery::InterfaceFault fault;   // Why sending failed.
   };
+
+  // DiscoveryPort
+  void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
+  void Dial(const std::string& address) override;
+  void StopDialing(const std::string& address) override { fabric_.RemovePeer(address); }
 
   void Refresh();
   void WatchInterfaces();

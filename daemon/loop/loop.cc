@@ -20,7 +20,6 @@
 #include "daemon/platform/system_facts.h"
 #include "daemon/work/work_pieces.h"
 #include "proto/queue/adaptive_spin.h"
-#include "proto/types/plain_text.h"
 
 namespace mlxcomm {
 namespace {
@@ -138,8 +137,10 @@ bool Loop::Turn() {
   count += done_work_.size();
   done_work_.clear();
   if (node_->EndTurn()) ++count;
+  CountGroups();
   if (options_.ends_with_last_client) CheckUsefulness();
   if (leaving_ != Leaving::kNo) CheckWhetherToLeave();
+  KeepAwake();
   ReleaseFreeMemory();
   return count > 0;
 }
@@ -151,6 +152,7 @@ void Loop::ReleaseFreeMemory() {
     scratch_->ExpectNoMore();
     memory_release_.Start();
   }
+  if (node_->links().TakeMemoryFreed()) memory_release_.Start();
   if (scratch_->NextDeadline() <= now_ns_) scratch_->OnTime(now_ns_);
 }
 
@@ -246,10 +248,7 @@ void Loop::KeepServing(const absl::Status& why) {
   next_refused_ns_ = platform::MonotonicNow();
   release_of_next_.clear();
   spdlog::warn("SIGUSR2: restart refused: {}", next_refused_);
-  OnEvent({.kind = "restart_refused",
-           .severity = record::EventSeverity::kWarning,
-           .object = "program",
-           .text = MakePrintable(next_refused_)});
+  events_.Report("restart_refused", record::EventSeverity::kWarning, "program", next_refused_);
   Stay();
 }
 
@@ -347,18 +346,20 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
   if (is_tool) return;
   const Client& client = clients_[session] = {peer.pid, peer.user.name};
   ++clients_seen_;
-  if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
-    fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
-                        [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
-  }
   Report(client, "process_attached", "attached");
 }
 
+void Loop::OnArenaMade(const std::shared_ptr<const platform::SharedSegment>& arena,
+                       const std::shared_ptr<intake::ArenaPages>& pages) {
+  fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
+                      [pages] { return pages->Keep(); }});
+}
+
 void Loop::Report(const Client& client, const char* kind, std::string text) {
-  OnEvent({.kind = kind,
-           .object = absl::StrCat("process ", client.pid),
-           .text = std::move(text),
-           .user = client.user});
+  events_.Add({.kind = kind,
+               .object = absl::StrCat("process ", client.pid),
+               .text = std::move(text),
+               .user = client.user});
 }
 
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
@@ -378,13 +379,6 @@ void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   node_->OnSessionEnded(session, text);
 }
 
-void Loop::ReleaseMemory(intake::SessionId session) {
-  if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
-    fabric_->RemoveMemory(arena->data());
-  }
-  intake_->ReleaseMemory(session);
-}
-
 bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   if (HasSeveralPieces(work) && workers_->Submit(&work, cookie, node_->KeyOfWork(cookie))) {
     return true;
@@ -393,47 +387,21 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   return false;
 }
 
-std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
-                          const std::vector<intake::SessionId>& sessions) {
-  if (!options_.ranks_meet) return nullptr;
-  // All ranks may write to it, and processes of different accounts do not trust each other's memory.
-  if (!intake_->AreOfOneAccount(sessions)) return nullptr;
-  auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
-  if (!segment.ok()) {
-    spdlog::warn(
-        "group {} has no shared page, so its ranks use the daemon for small operations: {}", group,
-        std::string(segment.status().message()));
-    return nullptr;
-  }
-  return pages_.insert_or_assign(group, *std::move(segment)).first->second.data();
-}
-
-// A client that does not receive it never reports ready, and the page stays unused.
-void Loop::GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) {
-  const auto found = pages_.find(group);
-  if (found == pages_.end()) return;
-  platform::SharedSegment& page = found->second;
-  for (const intake::SessionId session : sessions) {
-    if (!intake_->PassDescriptor(session, page.descriptor())) {
-      spdlog::info("group {}: a rank did not accept the shared page for small operations", group);
-    }
-  }
-  page.CloseDescriptor();
-}
-
-void Loop::OnGroups(std::size_t groups) {
+void Loop::CountGroups() {
+  const std::size_t groups = node_->jobs().membership().group_count();
+  if (groups == groups_left_) return;
   {
     const std::lock_guard lock(groups_mutex_);
     groups_left_ = groups;
     groups_changed_.notify_all();
   }
   release_due_ns_ = groups == 0 ? now_ns_ + kNoGroupNs : collective::kNever;
-  KeepAwake();
 }
 
-void Loop::OnEvent(record::LoggedEvent event) {
-  event.unix_ns = platform::UnixNow();
-  events_.Add(std::move(event));
+// Other nodes' jobs need this machine awake if it forwards their frames.
+void Loop::KeepAwake() {
+  const bool wanted = groups_left_ > 0 || node_->links().forwards();
+  if (std::exchange(keeps_awake_, wanted) != wanted) sleep_guard_.Want(wanted);
 }
 
 void Loop::OnViolation(const NodeId& node, const std::string& what) {
@@ -490,17 +458,6 @@ void Loop::CheckSystem() {
     examining_ = std::thread(examine);
   } catch (const std::system_error&) {  // No thread can be started, so it runs here.
     examine();
-  }
-}
-
-void Loop::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
-  if (hellos_ != nullptr) hellos_->Send(interface, hello);
-}
-
-void Loop::Dial(const std::string& address) {
-  spdlog::info("found a neighbour at {}", address);
-  if (const absl::Status added = fabric_->AddPeer(address); !added.ok()) {
-    spdlog::warn("cannot dial {}: {}", address, std::string(added.message()));
   }
 }
 

@@ -45,8 +45,6 @@
 namespace mlxcomm {
 
 struct LoopOptions {
-  // Ranks of one machine carry out small operations directly (jobs/direct_groups.h).
-  bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or if no client connects in time.
   bool ends_with_last_client = false;
@@ -126,52 +124,20 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     node_->OnSubmission(session, submission);
   }
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
+  void OnArenaMade(const std::shared_ptr<const platform::SharedSegment>& arena,
+                   const std::shared_ptr<intake::ArenaPages>& pages) override;
+  void OnArenaReleased(const std::byte* arena) override { fabric_->RemoveMemory(arena); }
   // NodePort
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
-  void Complete(const collective::Action& action) override {
-    intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
-                      action.group_failed);
-  }
-  void ReleaseMemory(intake::SessionId session) override;
-  std::byte* MakePage(std::uint64_t group, std::size_t bytes,
-                      const std::vector<intake::SessionId>& sessions) override;
-  void GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) override;
-  void DropPage(std::uint64_t group) override { pages_.erase(group); }
-  void AnswerClose(intake::SessionId session, std::uint64_t group) override {
-    intake_->AnswerClose(session, group);
-  }
-  std::optional<intake::Submission> TakeOver(intake::SessionId session,
-                                             const queue::SubmissionEntry& entry) override {
-    return intake_->TakeOver(session, entry);
-  }
-  void OnGroups(std::size_t groups) override;
-  void OnForwarding(bool forwards) override {
-    forwards_ = forwards;
-    KeepAwake();
-  }
-  void OnEvent(record::LoggedEvent event) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
   std::vector<std::string> Describe(v1::NodeStatus& status) const override;
   void DescribeLinks(v1::NodeStatus& status) const override { fabric_->Describe(status); }
-  intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override {
-    return intake_->ResultsCopiedBy(session);
-  }
   void CheckSystem() override;
   std::vector<std::string> Listening() const override { return fabric_->listening(); }
   Clocks ReadClocks() const override;
-  // DiscoveryPort
-  void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
-  void Dial(const std::string& address) override;
-  void StopDialing(const std::string& address) override { fabric_->RemovePeer(address); }
-  // LinksPort
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
-    fabric_->OnRailSetup(node, payload);
-  }
-  void OnRailGone() override { fabric_->OnRailGone(); }
-  void OnDeadlineChanged() override { fabric_->OnDeadlineChanged(); }
-  void OnMemoryFreed() override { memory_release_.Start(); }
 
   bool Turn();
+  void CountGroups();
   void Sleep();
   void WatchBell();
   void CheckUsefulness();
@@ -181,8 +147,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   absl::Status CheckNext(const NextProgram& next) const;
   void ReleaseFreeMemory();
   std::uint64_t NextDeadline() const;
-  // Other nodes' jobs need this machine awake if it forwards their frames.
-  void KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
+  void KeepAwake();
   Failure Stopping() const;
 
   struct Client {
@@ -209,7 +174,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::unique_ptr<Workers> workers_;
   std::vector<std::uint64_t> done_work_;
   platform::SleepGuard sleep_guard_;
-  bool forwards_ = false;
+  bool keeps_awake_ = false;
   std::uint64_t now_ns_;
   std::uint64_t io_polled_ns_ = 0;
   const std::uint64_t started_ns_;
@@ -220,11 +185,11 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t useless_since_ns_ = collective::kNever;
   std::map<intake::SessionId, Client> clients_;
   std::set<intake::SessionId> launchers_;
-  std::map<std::uint64_t, platform::SharedSegment> pages_;  // Keyed by group.
-  std::thread examining_;                                   // Examines the machine for doctor.
+  std::thread examining_;  // Examines the machine for doctor.
   MemoryRelease memory_release_;
   std::uint64_t release_due_ns_ = collective::kNever;  // Unless a group is formed before.
-  std::mutex groups_mutex_;  // Used by Drain; never held while payload moves.
+  // Used by Drain; never held while payload moves. Only the loop writes groups_left_.
+  std::mutex groups_mutex_;
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;
   // Hand-over to another program.

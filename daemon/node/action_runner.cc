@@ -76,7 +76,9 @@ void ActionRunner::CarryOutOne(collective::Action& action, std::uint64_t now_ns)
     case Kind::kCancel: return links_.Cancel(action.node, action.key);
     case Kind::kLocalWork: return DoLocalWork(action, now_ns);
     case Kind::kReturnScratch: return scratch_.Return(action.destination);
-    case Kind::kComplete: return port_.Complete(action);
+    case Kind::kComplete:
+      return processes_.Complete(action.session, action.ticket, action.key.group, action.failure,
+                                 action.group_failed);
     case Kind::kMessage: return SendMessage(action.node, *action.message);
     case Kind::kGroupFailed: return jobs_.direct_groups().CloseForGood(action.key.group);
   }

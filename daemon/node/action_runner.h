@@ -2,7 +2,7 @@
 //
 //   Collectives ──actions──▶ ActionRunner ──frames, receives──▶ Links
 //        ▲                     │  ▲  ──local work─────────▶ NodePort: workers
-//        └───────events────────┘  │  ──completions────────▶ NodePort: processes
+//        └───────events────────┘  │  ──completions────────▶ Processes
 //              frames, messages of peers, answers
 //
 // Owner: Node. Thread: its owner's; what is received is combined on a rail's thread. Memory: one action
@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/fabric/links.h"
+#include "daemon/intake/processes.h"
 #include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"
@@ -26,8 +27,13 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header);
 class ActionRunner {
  public:
   ActionRunner(collective::Collectives& collectives, collective::ScratchMemory& scratch,
-               fabric::Links& links, jobs::Jobs& jobs, NodePort& port)
-      : collectives_(collectives), scratch_(scratch), links_(links), jobs_(jobs), port_(port) {
+               fabric::Links& links, jobs::Jobs& jobs, intake::Processes& processes, NodePort& port)
+      : collectives_(collectives),
+        scratch_(scratch),
+        links_(links),
+        jobs_(jobs),
+        processes_(processes),
+        port_(port) {
     // The two are swapped. The number of actions at a time varies: an operation sends everything at
     // once if its grants arrived before its call.
     carrying_.reserve(kActionsUsual);
@@ -60,6 +66,7 @@ class ActionRunner {
   collective::ScratchMemory& scratch_;
   fabric::Links& links_;
   jobs::Jobs& jobs_;
+  intake::Processes& processes_;
   NodePort& port_;
   static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;

@@ -6,14 +6,13 @@
 #include <string>
 
 #include "daemon/link/fabric_listener.h"
-#include "daemon/node/node_port.h"
 #include "daemon/record/event_log.h"
 
 namespace mlxcomm::node {
 
 class EventWriter {
  public:
-  explicit EventWriter(NodePort& port) : port_(port) {}  // It outlives this.
+  explicit EventWriter(record::EventSink& sink) : sink_(sink) {}  // It outlives this.
 
   void OnNodeUp(const link::NodeIdentity& node);
   void OnNodeLost(const std::string& name, const std::string& why);
@@ -22,10 +21,7 @@ class EventWriter {
   void OnSameId(const std::string& name, const std::string& address);
 
  private:
-  void Report(const char* kind, record::EventSeverity severity, const std::string& object,
-              const std::string& text);
-
-  NodePort& port_;
+  record::EventSink& sink_;
 };
 
 }  // namespace mlxcomm::node

@@ -9,40 +9,39 @@
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
-namespace {
-
-// Requires a node that looks for neighbours.
-discovery::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
-  const link::FabricOptions& fabric = options.fabric;
-  return {fabric.self.id, fabric.self.name,    fabric.self.incarnation,
-          fabric.cluster, *options.hello_keys, fabric.random};
-}
-
-}  // namespace
-
 Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
            record::FlightRecorder& recorder, record::OperationCounts& counts,
-           std::function<std::uint64_t()> clock, NodePort& port, std::uint64_t now_ns)
+           record::EventSink& events, intake::Processes& processes, NodePort& port,
+           std::function<std::uint64_t()> clock, std::uint64_t now_ns)
     : options_(std::move(options)),
       port_(port),
+      processes_(processes),
       now_ns_(now_ns),
       started_ns_(now_ns),
       clock_(std::move(clock)),
       recorder_(recorder, counts, now_ns_, clock_),
       collectives_(options_.fabric.self.id, scratch, options_.credit, &recorder_,
                    options_.is_stopped),
-      links_(options_.fabric, *this, port),
+      links_(options_.fabric, *this),
       jobs_(
-          options_, options_.fabric.self, collectives_, links_, nodes_, recorder_, port,
+          options_, options_.fabric.self, collectives_, links_, nodes_, recorder_, processes,
+          events,
           [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
                  std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); },
           now_ns_),
-      runner_(collectives_, scratch, links_, jobs_, port),
-      events_(port),
-      status_calls_(*this, [this](OwnPart& part) { return WriteOwnPart(part); }),
-      probes_(*this),
-      system_checks_(port) {
-  if (options_.hello_keys) discovery_.emplace(DiscoveryOptionsOf(options_), port);
+      runner_(collectives_, scratch, links_, jobs_, processes, port),
+      events_(events),
+      status_calls_([this](auto& node, auto& message) { runner_.SendMessage(node, message); },
+                    [this](OwnPart& part) { return WriteOwnPart(part); }),
+      probes_([this](auto& node, auto& message) { runner_.SendMessage(node, message); }),
+      system_checks_(port) {}
+
+void Node::Discover(discovery::DiscoveryPort& port) {
+  const link::FabricOptions& fabric = options_.fabric;
+  discovery_.emplace(
+      discovery::DiscoveryOptions{fabric.self.id, fabric.self.name, fabric.self.incarnation,
+                                  fabric.cluster, *options_.hello_keys, fabric.random},
+      port);
 }
 
 void Node::ReadClock() { now_ns_ = std::max(now_ns_, clock_()); }
@@ -112,7 +111,7 @@ void Node::OnSubmission(SessionId session, const intake::Submission& submission)
   const std::uint32_t* const found = jobs_.membership().RankOf(session, entry.group);
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
     if (found != nullptr) jobs_.direct_groups().Close(entry.group);
-    return port_.AnswerClose(session, entry.group);
+    return processes_.AnswerClose(session, entry.group);
   }
   if (found == nullptr) return RefuseStranger(session, entry);
   const std::uint32_t rank = *found;
@@ -129,12 +128,8 @@ void Node::OnAdopted(SessionId session, const intake::Submission& submission, st
 }
 
 void Node::RefuseStranger(SessionId session, const queue::SubmissionEntry& entry) {
-  collective::Action refusal;
-  refusal.session = session;
-  refusal.ticket = entry.ticket;
-  refusal.key.group = entry.group;
-  refusal.failure = Invalid("group: this process has not joined it");
-  port_.Complete(refusal);
+  processes_.Complete(session, entry.ticket, entry.group,
+                      Invalid("group: this process has not joined it"), false);
 }
 
 void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submission& submission,
@@ -206,7 +201,7 @@ void Node::OnSameId(const NodeId& node, const std::string& address) {
   if (!links_.IsReachable(node)) return;
   v1::PeerMessage message;
   message.mutable_same_id_seen()->set_address(address);
-  SendToNode(node, message);
+  runner_.SendMessage(node, message);
 }
 
 void Node::CountViolation(const NodeId& node, const std::string& what) {
@@ -378,7 +373,7 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
   answer.set_query(probe.query());
   if (!probe.checkup()) {
     answer.set_payload(probe.payload());
-    SendToNode(node, message);
+    runner_.SendMessage(node, message);
     return true;
   }
   // If too many callers wait it is not answered, and the asking node reports that after a second.
@@ -386,7 +381,7 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
                            [this, node, message](const v1::NodeCheckup& seen) {
                              v1::PeerMessage reported = message;
                              *reported.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
-                             SendToNode(node, reported);
+                             runner_.SendMessage(node, reported);
                            });
   return true;
 }

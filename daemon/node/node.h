@@ -1,9 +1,9 @@
 // A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out to its
 // port (node_port.h) and to its links' rails.
 //
-//   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner ─▶ Links, NodePort
+//   Processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner ─▶ Links, Processes
 //   Links ─────frames, nodes that come and go─▶ ActionRunner, Jobs, status, probes
-//   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ NodePort
+//   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ DiscoveryPort
 //
 // A turn, as its owner makes it:
 //
@@ -26,7 +26,7 @@
 #include "daemon/collective/collectives.h"
 #include "daemon/discovery/discovery.h"
 #include "daemon/fabric/links.h"
-#include "daemon/intake/submission.h"
+#include "daemon/intake/processes.h"
 #include "daemon/jobs/jobs.h"
 #include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
@@ -37,9 +37,12 @@
 #include "daemon/node/peer_probes.h"
 #include "daemon/node/status_calls.h"
 #include "daemon/node/system_checks.h"
+#include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
 
 namespace mlxcomm::node {
+
+using intake::SessionId;
 
 // What metrics show about a node: its own part of a status, and figures that a status does not
 // have.
@@ -51,12 +54,12 @@ struct NodeMetrics {
   std::uint64_t violations = 0;
 };
 
-class Node final : private link::FabricListener, private Peers {
+class Node final : private link::FabricListener {
  public:
   // All outlive it. `clock` returns the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
-       record::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
-       std::uint64_t now_ns);
+       record::OperationCounts& counts, record::EventSink& events, intake::Processes& processes,
+       NodePort& port, std::function<std::uint64_t()> clock, std::uint64_t now_ns);
   // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
   ~Node() override { links_.StopRails(); }
 
@@ -91,7 +94,9 @@ class Node final : private link::FabricListener, private Peers {
   // The operation to which a work item belongs, until it is done.
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
-  // Discovery. Does nothing if the options have no discovery.
+  // Looks for neighbours from now on, with the options' keys.
+  void Discover(discovery::DiscoveryPort& port);
+  // These do nothing without Discover.
   void OnInterfaceUp(const discovery::Discovery::Interface& interface);
   void OnInterfaceDown(const std::string& name);
   void OnHello(const std::string& interface, const wire::AddressBytes& from,
@@ -131,7 +136,6 @@ class Node final : private link::FabricListener, private Peers {
   link::NodeClaim ClaimOf(const NodeId& node) const override;
   void OnNotice(const link::FabricNotice& notice) override { events_.OnNotice(notice); }
   void OnSameId(const NodeId& node, const std::string& address) override;
-  void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
   void OnNodeUp(const link::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
@@ -154,11 +158,6 @@ class Node final : private link::FabricListener, private Peers {
   void OnWithdrawn(const NodeId& node, const OperationKey& key) override {
     collectives_.OnWithdrawn(node, key, now_ns_);
   }
-  // Peers
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
-    runner_.SendMessage(node, message);
-  }
-  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
 
   void ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header);
   void CountViolation(const NodeId& node, const std::string& what);
@@ -168,7 +167,7 @@ class Node final : private link::FabricListener, private Peers {
   bool WriteOwnPart(OwnPart& part);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
   OwnState Own() const {
-    return {options_, collectives_, jobs_, port_, discovery_, started_ns_, now_ns_};
+    return {options_, collectives_, jobs_, processes_, port_, discovery_, started_ns_, now_ns_};
   }
   // Cached, because each turn needs it, and finding it checks every interface.
   void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
@@ -183,6 +182,7 @@ class Node final : private link::FabricListener, private Peers {
 
   const NodeOptions options_;
   NodePort& port_;
+  intake::Processes& processes_;
   std::uint64_t now_ns_;
   const std::uint64_t started_ns_;
   const std::function<std::uint64_t()> clock_;

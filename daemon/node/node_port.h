@@ -1,6 +1,5 @@
-// Gives a node what it needs from its process: threads that compute, shared memory, sockets, a log
-// of events. The loop implements it over a machine (loop/loop.h), the simulator over virtual time
-// (tests/sim/daemon.h).
+// Gives a node what it needs of its machine: threads that compute, clocks, and facts for people.
+// The loop implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
 // may not call back.
@@ -12,34 +11,25 @@
 #include <vector>
 
 #include "daemon/collective/action.h"
-#include "daemon/discovery/discovery.h"
-#include "daemon/fabric/links.h"
-#include "daemon/intake/submission.h"
-#include "daemon/jobs/jobs_port.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/node_id.h"
 
 namespace mlxcomm::node {
 
-using intake::SessionId;
-
-class NodePort : public fabric::LinksPort, public discovery::DiscoveryPort, public jobs::JobsPort {
+class NodePort {
  public:
+  virtual ~NodePort() = default;
   // True if another thread does the work, and Node::OnWorkDone(cookie) follows; false if the node
   // does it at once. `work` stays unchanged until then.
   virtual bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) = 0;
-  // The end of an operation, for the process that called it.
-  virtual void Complete(const collective::Action& action) = 0;
-  // The page of the group has been closed, as the session's process has asked.
-  virtual void AnswerClose(SessionId /*session*/, std::uint64_t /*group*/) {}
-  // Other nodes' operations have begun to pass through this node, or have not done so for a while.
-  virtual void OnForwarding(bool forwards) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
   // Writes facts about the machine and the process, and the interfaces used for discovery. Returns the jobs'
   // users in the order of status.users, whose texts are for people; empty: a user without a name.
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
-  virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
+  // Writes the links, and the addresses that are being dialed.
+  virtual void DescribeLinks(v1::NodeStatus& status) const = 0;
   // Examines interfaces and limits on another thread, for doctor; Node::OnSystemChecked follows.
   virtual void CheckSystem() = 0;
   virtual std::vector<std::string> Listening() const = 0;

@@ -20,9 +20,10 @@ using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivity& activity,
                v1::RankStatus& rank, Waits& waits) {
   rank = std::move(activity.status);
-  if (const SessionId session = own.jobs.membership().HolderOf(group, rank.rank()); session != 0) {
+  if (const intake::SessionId session = own.jobs.membership().HolderOf(group, rank.rank());
+      session != 0) {
     rank.set_program(own.jobs.ProgramOf(session));
-    const intake::CopiedResults copied = own.port.ResultsCopiedBy(session);
+    const intake::CopiedResults copied = own.processes.ResultsCopiedBy(session);
     rank.set_copied_results(copied.results);
     rank.set_copied_result_bytes(copied.bytes);
     rank.set_copied_result_ns(copied.nanoseconds);

@@ -12,6 +12,7 @@
 
 #include "daemon/collective/collectives.h"
 #include "daemon/discovery/discovery.h"
+#include "daemon/intake/processes.h"
 #include "daemon/jobs/jobs.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
@@ -23,6 +24,7 @@ struct OwnState {
   const NodeOptions& options;
   const collective::Collectives& collectives;
   const jobs::Jobs& jobs;
+  const intake::Processes& processes;
   const NodePort& port;
   const std::optional<discovery::Discovery>& discovery;
   std::uint64_t started_ns = 0;

@@ -36,7 +36,7 @@ void PeerProbes::Ping(const link::NodeIdentity& node, const v1::PingRequest& req
   v1::PeerMessage message;
   message.mutable_probe()->set_query(query);
   message.mutable_probe()->set_payload(std::string(request.payload_bytes(), '\0'));
-  peers_.SendToNode(node.id, message);
+  send_(node.id, message);
 }
 
 void PeerProbes::Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply,
@@ -57,7 +57,7 @@ void PeerProbes::Checkup(const std::vector<link::NodeIdentity>& nodes, v1::Docto
     other.set_name(node.name);
     other.set_version(node.software_version);
   }
-  for (const link::NodeIdentity& node : nodes) peers_.SendToNode(node.id, message);
+  for (const link::NodeIdentity& node : nodes) send_(node.id, message);
   if (!ask.awaited.empty()) return;
   Finish(ask, {});
   asks_.erase(query);

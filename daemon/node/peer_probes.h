@@ -9,15 +9,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/link/fabric_listener.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/node_port.h"
-#include "daemon/node/peers.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/node_id.h"
 
@@ -34,7 +35,9 @@ class PeerProbes {
 
   using Clocks = NodePort::Clocks;
 
-  explicit PeerProbes(Peers& peers) : peers_(peers) {}
+  using Send = std::function<void(const NodeId& node, const v1::PeerMessage& message)>;
+
+  explicit PeerProbes(Send send) : send_(std::move(send)) {}
 
   // The answer copies `link`, which describes the route.
   void Ping(const link::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
@@ -67,7 +70,7 @@ class PeerProbes {
 
   static void Finish(Ask& ask, const std::string& why_not);
 
-  Peers& peers_;
+  const Send send_;
   std::map<std::uint64_t, Ask> asks_;
   std::uint64_t next_query_ = 1;
 };

@@ -115,7 +115,7 @@ void StatusCalls::AnswerQueries(const Round& round) {
   v1::PeerMessage message = AnswerOf(round.part->reply);
   for (const auto& [node, query] : round.queries) {
     message.mutable_status_answer()->set_query(query);
-    peers_.SendToNode(node, message);
+    send_(node, message);
   }
 }
 
@@ -129,7 +129,7 @@ void StatusCalls::AskOthers(Round round, std::uint64_t now_ns) {
   round.parts->own = std::move(round.part->reply);
   round.awaited = std::move(round.part->others);
   round.deadline_ns = now_ns + kWaitNs;
-  for (const NodeId& node : round.awaited) peers_.SendToNode(node, message);
+  for (const NodeId& node : round.awaited) send_(node, message);
   const auto asking = asking_.emplace(query.query(), std::move(round)).first;
   if (asking->second.awaited.empty()) Finish(asking);
 }

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "daemon/node/own_status.h"
-#include "daemon/node/peers.h"
 #include "daemon/node/status_parts.h"
+#include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::node {
 
@@ -58,8 +58,9 @@ class StatusCalls {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // Writes the next slice; returns true once the part is complete.
   using Write = std::function<bool(OwnPart& part)>;
+  using Send = std::function<void(const NodeId& node, const v1::PeerMessage& message)>;
 
-  StatusCalls(Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
+  StatusCalls(Send send, Write write) : send_(std::move(send)), write_(std::move(write)) {}
 
   void Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer, std::uint64_t now_ns);
   // A query beyond a node's limit is dropped: that node gets no answer in time.
@@ -82,7 +83,7 @@ class StatusCalls {
   void AskOthers(Round round, std::uint64_t now_ns);
   Rounds::iterator Finish(Rounds::iterator round);
 
-  Peers& peers_;
+  const Send send_;
   const Write write_;
   std::optional<Round> next_;
   std::uint64_t due_ns_ = 0;  // next_'s.

@@ -19,7 +19,6 @@
 #include "daemon/record/rail_recorder.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/scheduling_policy.h"
-#include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm {
@@ -115,6 +114,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.scheduling = SchedulingOf(options, config);
   made.spin_ms = static_cast<std::uint16_t>(config.spin_ms());
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
+  made.ranks_meet = config.ranks_meet();
   // A private daemon serves one user.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : kNaming[clients.users()],
@@ -189,8 +189,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
     return RecordRail(recorder, name);
   };
 
-  const LoopOptions loop_options{.ranks_meet = config.ranks_meet(),
-                                 .scheduling = scheduling,
+  const LoopOptions loop_options{.scheduling = scheduling,
                                  .ends_with_last_client = options.is_private,
                                  .on_useless = [&signals] { signals.RequestStop(); }};
   daemon->loop_ =
@@ -203,9 +202,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
 
   node::NodeOptions node_options = MakeNodeOptions(options, config, *fabric_options);
   if (*discovers) node_options.hello_keys = HelloKeysOf(*fabric_options->keys);
-  daemon->node_ = std::make_unique<node::Node>(
-      std::move(node_options), *daemon->scratch_, *daemon->recorder_, *daemon->operation_counts_,
-      &platform::MonotonicNow, *daemon->loop_, platform::MonotonicNow());
+  daemon->node_ = std::make_unique<node::Node>(std::move(node_options), *daemon->scratch_,
+                                               *daemon->recorder_, *daemon->operation_counts_,
+                                               daemon->events_, *daemon->intake_, *daemon->loop_,
+                                               &platform::MonotonicNow, platform::MonotonicNow());
   auto fabric = fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options),
                                           daemon->node_->links(), MakeSideRails(config));
   if (!fabric.ok()) return fabric.status();
@@ -265,11 +265,7 @@ void Daemon::ReportReload(record::EventSeverity severity, const std::string& obj
                            {spdlog::level::err, "reload_failed"}};
   const Row& row = kRows[static_cast<std::size_t>(severity)];
   spdlog::log(row.level, "SIGHUP: {}: {}", object, text);
-  events_.Add({.unix_ns = platform::UnixNow(),
-               .kind = row.kind,
-               .severity = severity,
-               .object = object,
-               .text = MakePrintable(text)});
+  events_.Report(row.kind, severity, object, text);
 }
 
 void Daemon::Reload(const absl::Status& log_reopened) {

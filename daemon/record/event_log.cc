@@ -1,6 +1,7 @@
 #include "daemon/record/event_log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "proto/types/plain_text.h"
@@ -13,6 +14,15 @@ bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) 
 }
 
 }  // namespace
+
+void EventSink::Report(const char* kind, EventSeverity severity, std::string_view object,
+                       std::string_view text, std::optional<std::string> user) {
+  Add({.kind = kind,
+       .severity = severity,
+       .object = MakePrintable(object),
+       .text = MakePrintable(text),
+       .user = std::move(user)});
+}
 
 // A user's key begins with a blank, so that it never equals a kind.
 EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
@@ -31,6 +41,8 @@ EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
 void EventLog::Add(LoggedEvent event) {
   event.text.resize(Utf8Prefix(event.text, kTextBytesMax).size());
   event.object.resize(Utf8Prefix(event.object, kObjectBytesMax).size());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  event.unix_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
   const std::lock_guard lock(mutex_);
   event.number = next_++;
   Source& source = SourceOf(event);

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mlxcomm::record {
@@ -38,7 +39,19 @@ struct LoggedEvent {
   std::optional<std::string> user = {};  // Its owner (proto/types/job_id.h); empty: visible to all.
 };
 
-class EventLog {
+// Where a node's events go: the log, or the simulator.
+class EventSink {
+ public:
+  virtual void Add(LoggedEvent event) = 0;
+  // Makes the texts printable first, because parts of them come from other nodes and processes.
+  void Report(const char* kind, EventSeverity severity, std::string_view object,
+              std::string_view text, std::optional<std::string> user = {});
+
+ protected:
+  ~EventSink() = default;
+};
+
+class EventLog final : public EventSink {
  public:
   static constexpr std::size_t kKeptMax = 256;  // Applies to each source.
   static constexpr std::size_t kUsersMax = 48;
@@ -51,8 +64,8 @@ class EventLog {
   // Returns true if the reader may see this user's events.
   using Sees = std::function<bool(const std::string& user)>;
 
-  // Sets the event's number, and truncates long texts.
-  void Add(LoggedEvent event);
+  // Sets the event's number and time, and truncates long texts.
+  void Add(LoggedEvent event) override;
 
   struct Part {
     std::vector<LoggedEvent> events;

@@ -45,8 +45,9 @@ Daemon::Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listen
       scratch_(options_.scratch_bytes_max),
       recorder_(options_.node.fabric.self.name, kEventsKept),
       node_(
-          options_.node, scratch_, recorder_, counts_, [&schedule] { return schedule.now_ns(); },
-          *this, schedule.now_ns()) {
+          options_.node, scratch_, recorder_, counts_, *this, *this, *this,
+          [&schedule] { return schedule.now_ns(); }, schedule.now_ns()) {
+  if (options_.node.hello_keys) node_.Discover(*this);
   Wake();
 }
 
@@ -85,6 +86,17 @@ void Daemon::EndSession(collective::SessionId session, const std::string& why) {
   Post([session, why](node::Node& node) { node.OnSessionEnded(session, why); });
 }
 
+void Daemon::Complete(collective::SessionId session, std::uint64_t ticket, std::uint64_t group,
+                      const Failure& failure, bool group_failed) {
+  collective::Action action;
+  action.session = session;
+  action.ticket = ticket;
+  action.key.group = group;
+  action.failure = failure;
+  action.group_failed = group_failed;
+  listener_.OnCompleted(action);
+}
+
 // As Loop::Turn.
 void Daemon::Turn() {
   node_.AdvanceTo(now_ns());
@@ -100,6 +112,8 @@ void Daemon::Turn() {
   count += done_work_.size();
   for (const std::uint64_t cookie : std::exchange(done_work_, {})) node_.OnWorkDone(cookie);
   if (links().deadline_ns() <= now_ns()) links().OnTime(now_ns());
+  const std::uint64_t rails_gone = links().rails_gone();
+  if (std::exchange(rails_gone_, rails_gone) != rails_gone) listener_.OnRailGone();
   if (node_.EndTurn()) ++count;
   busy_until_ns_ = now_ns() + std::max<std::uint64_t>(1, count * options_.event_ns);
   if (count > 0 || !calls_.empty()) return Wake();

@@ -72,7 +72,11 @@ class CountedScratch final : public collective::ScratchMemory {
   std::vector<Taken> taken_;
 };
 
-class Daemon final : private node::NodePort, public RailOwner {
+class Daemon final : private node::NodePort,
+                     private intake::Processes,
+                     private record::EventSink,
+                     private discovery::DiscoveryPort,
+                     public RailOwner {
  public:
   using Call = absl::AnyInvocable<void(node::Node&)>;  // May own the answer that it is for.
 
@@ -104,32 +108,29 @@ class Daemon final : private node::NodePort, public RailOwner {
 
   // NodePort
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
-  void Complete(const collective::Action& action) override { listener_.OnCompleted(action); }
-  void ReleaseMemory(collective::SessionId session) override {
-    listener_.OnSessionReleased(session);
-  }
-  void OnGroups(std::size_t) override {}
-  void OnForwarding(bool) override {}
-  void OnEvent(record::LoggedEvent event) override { listener_.OnEvent(event); }
   void OnViolation(const NodeId& node, const std::string& what) override {
     listener_.OnViolation(node, what);
   }
   std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
   void DescribeLinks(v1::NodeStatus& status) const override { node_.links().Describe(status); }
-  intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void CheckSystem() override;
   std::vector<std::string> Listening() const override { return {}; }
   // No clock is read within a turn: only cables take time here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
+  // Processes
+  void Complete(collective::SessionId session, std::uint64_t ticket, std::uint64_t group,
+                const Failure& failure, bool group_failed) override;
+  void ReleaseMemory(collective::SessionId session) override {
+    listener_.OnSessionReleased(session);
+  }
+  // EventSink
+  void Add(record::LoggedEvent event) override { listener_.OnEvent(event); }
   // DiscoveryPort
   void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override {
     listener_.OnHello(interface, hello);
   }
   void Dial(const std::string& address) override { listener_.OnDial(address); }
   void StopDialing(const std::string& address) override { listener_.OnStopDialing(address); }
-  // LinksPort
-  void OnRailGone() override { listener_.OnRailGone(); }
-  void OnDeadlineChanged() override { Wake(); }
 
   void Turn();
   void Sleep();
@@ -152,6 +153,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   std::uint64_t busy_until_ns_ = 0;
   std::uint64_t workers_busy_until_ns_ = 0;
   std::uint64_t timer_ns_ = kNever;
+  std::uint64_t rails_gone_ = 0;  // The links' number that was reported.
 };
 
 }  // namespace mlxcomm::sim

@@ -99,6 +99,7 @@ void Hello::FinishAs(Role role, const wire::Introduction& theirs) {
                                               side.host->rail_options(), random_.Fork("rail"));
   const fabric::Links::Join join = *std::exchange(side.join, std::nullopt);
   (void)daemon->links().Finish(join, std::move(rail), theirs, schedule_.now_ns());
+  daemon->Wake();
 }
 
 void Hello::Fail(Role role) {

@@ -28,7 +28,8 @@ ALLOWED = {
                           "daemon/fabric/authentication.h", "daemon/discovery/", "mlxcomm/v1/"),
     "daemon/jobs/": ("proto/", "daemon/collective/", "daemon/record/event_log.h",
                      "daemon/record/operation_recorder.h", "daemon/link/fabric_listener.h",
-                     "daemon/fabric/links.h", "daemon/intake/submission.h", "daemon/jobs/", "mlxcomm/v1/"),
+                     "daemon/fabric/links.h", "daemon/intake/processes.h", "daemon/intake/submission.h",
+                     "daemon/jobs/", "mlxcomm/v1/"),
     "daemon/intake/": ("proto/", "daemon/platform/", "daemon/intake/"),
     "daemon/process/": ("proto/", "daemon/", "mlxcomm/v1/"),
     "daemon/work/": ("proto/", "daemon/platform/", "daemon/reduce/", "daemon/collective/",
@@ -38,7 +39,7 @@ ALLOWED = {
     # Without I/O, clock and threads: nothing from daemon/platform/, and no workers.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/",
                      "daemon/work/work_pieces.h", "daemon/link/fabric_listener.h", "daemon/fabric/links.h",
-                     "daemon/discovery/", "daemon/intake/submission.h", "daemon/jobs/", "daemon/node/",
+                     "daemon/discovery/", "daemon/intake/processes.h", "daemon/jobs/", "daemon/node/",
                      "mlxcomm/v1/"),
     # Checks what a process sends before gRPC and the node see it, and without them.
     "daemon/intake/guard/": ("proto/", "daemon/platform/", "daemon/intake/guard/"),

@@ -33,8 +33,6 @@ class RouterPort {
   // Returns true while a connection to the node is being made.
   virtual bool IsJoining(const NodeId& node) const = 0;
   virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
-  // A deadline of the router or of a link may have moved closer.
-  virtual void OnDeadlineChanged() = 0;
 };
 
 // Implemented by Router.

@@ -97,7 +97,6 @@ void Router::OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::u
   attempt.detail.clear();
   CheckForShorter(node, attempt, now_ns);
   next_check_ns_ = 0;
-  port_.OnDeadlineChanged();
 }
 
 // The graph may have changed while the circuit was opening.
@@ -124,7 +123,6 @@ void Router::OnCircuitEnded(const NodeId& node, const std::string& why, std::uin
     }
   }
   next_check_ns_ = 0;
-  port_.OnDeadlineChanged();
 }
 
 void Router::Turn(std::uint64_t now_ns) {
@@ -179,7 +177,6 @@ void Router::CheckAll(std::uint64_t now_ns) {
   }
   next_check_ns_ = std::min(next_check_ns_, circuits_.deadline_ns());
   next_check_ns_ = std::max(next_check_ns_, now_ns + kCheckPauseNs);
-  port_.OnDeadlineChanged();
 }
 
 void Router::Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) {

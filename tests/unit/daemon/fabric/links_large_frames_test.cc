@@ -134,7 +134,7 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassThoughTheGraceIsShort) {
   const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
   for (Daemon* const daemon : {&here, &there}) {
     daemon->options.grace_period_ns = timeout_ns / 8;
-    daemon->links = std::make_unique<Links>(daemon->options, *daemon, *daemon);
+    daemon->links = std::make_unique<Links>(daemon->options, *daemon);
   }
   Cut(*Connect(false));
   Run(timeout_ns / 8 - 2);

@@ -270,16 +270,16 @@ TEST_F(PlacesTest, ReportsFreedMemoryOnceForSeveralNodes) {
   daemon.options.heartbeat_timeout_ns = 10 * Links::kForgetNs;
   LinkAll();
   Pass(2);
-  ASSERT_EQ(daemon.memory_freed, 0);
+  ASSERT_FALSE(links().TakeMemoryFreed());
   for (const std::size_t number : {0u, 1u, 2u})
     connections[number]->ends[0]->GoDown(rail::DownCause::kReset);
   Pass(2);
   ASSERT_EQ(linked(), 1u);
-  EXPECT_EQ(daemon.memory_freed, 1);
+  EXPECT_TRUE(links().TakeMemoryFreed());
   Pass(5);
-  EXPECT_EQ(daemon.memory_freed, 1) << "nothing has gone since";
+  EXPECT_FALSE(links().TakeMemoryFreed()) << "nothing has gone since";
   Pass(Links::kForgetNs / 1'000'000'000 + 2);
-  EXPECT_EQ(daemon.memory_freed, 2) << "they are forgotten";
+  EXPECT_TRUE(links().TakeMemoryFreed()) << "they are forgotten";
 }
 
 }  // namespace

@@ -277,7 +277,8 @@ TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   ASSERT_EQ(Of(0).lost.size(), 1u);
   EXPECT_THAT(Of(0).lost[0], HasSubstr("restarted"));
   EXPECT_FALSE(HasRail(0, "2"));
-  EXPECT_GT(Of(0).rails_gone, 0) << "those of the other cable, whose dialer waits for this";
+  EXPECT_GT(Of(0).links->rails_gone(), 0u)
+      << "those of the other cable, whose dialer waits for this";
   Connect(1, "2");
   EXPECT_TRUE(HasRail(0, "2") && HasRail(1, "2"));
   EXPECT_EQ(Of(0).lost.size(), 1u);
@@ -333,7 +334,7 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   LinksOf(0).OnInterfaceDown("l1", now_ns);
   EXPECT_FALSE(HasRail(0, "1"));
   EXPECT_TRUE(HasRail(0, "2"));
-  EXPECT_EQ(Of(0).rails_gone, 1);
+  EXPECT_EQ(Of(0).links->rails_gone(), 1u);
   EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::up);
   LinksOf(0).OnInterfaceDown("l2", now_ns);
   EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::grace);
@@ -504,7 +505,7 @@ TEST_F(LinksTest, ReportsARailThatYieldedToAFailedConnection) {
   dead->cut = true;
   dead->ends[1]->GoDown(rail::DownCause::kCut);
   PollBoth();
-  ASSERT_EQ(Of(0).rails_gone, 0);
+  ASSERT_EQ(Of(0).links->rails_gone(), 0u);
   Dial dial;
   dial.dialer = 1;
   dial.cable = "1";
@@ -512,7 +513,7 @@ TEST_F(LinksTest, ReportsARailThatYieldedToAFailedConnection) {
   Break(dial);
   PollBoth();
   EXPECT_FALSE(HasRail(0, "1"));
-  EXPECT_EQ(Of(0).rails_gone, 1);
+  EXPECT_EQ(Of(0).links->rails_gone(), 1u);
 }
 
 // Heartbeats pass until then; each turn is a tick.

@@ -36,7 +36,7 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.scheduling = queue::SchedulingPolicy::Choose(
       is_even ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
   change(options);
-  links = std::make_unique<Links>(options, *this, *this);
+  links = std::make_unique<Links>(options, *this);
   auto created = TcpFabric::Create(io, options, *links, side_rails);
   EXPECT_TRUE(created.ok()) << created.status();
   fabric = *std::move(created);

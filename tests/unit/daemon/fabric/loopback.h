@@ -21,7 +21,7 @@
 namespace mlxcomm::fabric {
 
 // A daemon's fabric and its reports.
-struct Node : link::FabricListener, LinksPort {
+struct Node : link::FabricListener {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
@@ -48,12 +48,6 @@ struct Node : link::FabricListener, LinksPort {
   }
   void OnDataReleased(const NodeId&, std::uint64_t cookie) override { ++released[cookie]; }
   void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
-
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
-    fabric->OnRailSetup(node, payload);
-  }
-  void OnRailGone() override { fabric->OnRailGone(); }
-  void OnDeadlineChanged() override { fabric->OnDeadlineChanged(); }
 
   asio::io_context& io;
   link::FabricOptions options;

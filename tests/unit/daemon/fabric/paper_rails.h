@@ -125,14 +125,14 @@ class PaperRail final : public rail::Rail {
 };
 
 // One run of a daemon: its Links, and their reports.
-struct Daemon : link::FabricListener, LinksPort {
+struct Daemon : link::FabricListener {
   // The first has the smallest id.
   explicit Daemon(std::size_t side, std::uint64_t life = 0) {
     options.self.id.bytes[0] = static_cast<std::uint8_t>(side + 1);
     options.self.name = std::string(1, static_cast<char>('a' + side));
     options.self.incarnation = 100 + 10 * side + life;
     options.random = [next = 1000 * (side + 1) + 100 * life]() mutable { return ++next; };
-    links = std::make_unique<Links>(options, *this, *this);
+    links = std::make_unique<Links>(options, *this);
   }
   void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node.incarnation); }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
@@ -147,16 +147,12 @@ struct Daemon : link::FabricListener, LinksPort {
   void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
   void OnDataReleased(const NodeId&, std::uint64_t) override {}
   void OnWithdrawn(const NodeId&, const OperationKey&) override {}
-  void OnRailGone() override { ++rails_gone; }
-  void OnDeadlineChanged() override {}
-  void OnMemoryFreed() override { ++memory_freed; }
 
   link::NodeClaim ClaimOf(const NodeId& node) const override {
     return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? link::NodeClaim::kComes
                                                                          : link::NodeClaim::kInJob;
   }
   void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
-  void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
 
   const NodeId& id() const { return options.self.id; }
 
@@ -164,11 +160,8 @@ struct Daemon : link::FabricListener, LinksPort {
   std::vector<std::uint64_t> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;
-  std::vector<bool> forwarding;
   std::vector<NodeId> wanted;  // Jobs have ranks there.
   int same_ids = 0;
-  int rails_gone = 0;
-  int memory_freed = 0;
   std::unique_ptr<Links> links;
 };
 

@@ -311,11 +311,7 @@ TEST(TcpFabricAddressTest, NamesTheMissingInterface) {
     void OnDataReleased(const NodeId&, std::uint64_t) override {}
     void OnWithdrawn(const NodeId&, const OperationKey&) override {}
   } deaf;
-  struct Unplugged : LinksPort {
-    void OnRailGone() override {}
-    void OnDeadlineChanged() override {}
-  } unplugged;
-  Links links(options, deaf, unplugged);
+  Links links(options, deaf);
   const absl::Status none = TcpFabric::Create(io, options, links).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
   EXPECT_THAT(std::string(none.message()), HasSubstr("no such interface"));

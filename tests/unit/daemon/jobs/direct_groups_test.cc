@@ -49,8 +49,9 @@ class MemoryPort final : public node::StillPort {
                                              const queue::SubmissionEntry& entry) override {
     return SubmissionOf(session, entry);
   }
-  void Complete(const collective::Action& action) override {
-    completed[action.session][action.ticket] = action.failure;
+  void Complete(SessionId session, std::uint64_t ticket, std::uint64_t, const Failure& failure,
+                bool) override {
+    completed[session][ticket] = failure;
   }
 
   intake::Submission SubmissionOf(SessionId session, const queue::SubmissionEntry& entry) {
@@ -208,7 +209,8 @@ class DirectGroupsTest : public testing::Test {
   record::FlightRecorder recorder{"mac-a"};
   record::OperationCounts counts;
   std::uint64_t now_ns = 1'000 * kMs;
-  Node node{OptionsOfANode(), scratch, recorder, counts, [this] { return now_ns; }, port, now_ns};
+  Node node{OptionsOfANode(),          scratch, recorder, counts, port, port, port,
+            [this] { return now_ns; }, now_ns};
   std::uint64_t group = 0;
   std::array<std::optional<meeting::RankSide<>>, kRanks> ranks;
   std::array<std::uint64_t, kRanks> tickets{};

@@ -47,7 +47,15 @@ class JobsTest : public testing::Test {
   ScratchPool scratch{1 << 20};
   record::FlightRecorder recorder{"mac-a"};
   record::OperationCounts counts;
-  Node node{OptionsOfANode(), scratch, recorder, counts, [] { return std::uint64_t{1}; }, port, 1};
+  Node node{OptionsOfANode(),
+            scratch,
+            recorder,
+            counts,
+            port,
+            port,
+            port,
+            [] { return std::uint64_t{1}; },
+            1};
 };
 
 // Why: a dropped answer reports that the daemon is stopping, which is not true. A process whose

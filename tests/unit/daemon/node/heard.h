@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "daemon/node/answer.h"
-#include "daemon/node/peers.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/node_id.h"
 
 namespace mlxcomm::node {
 
@@ -37,11 +38,10 @@ class KeptAnswer final : public Answer<Reply> {
   Heard<Reply>& heard_;
 };
 
-struct Wire : Peers {
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
+struct Wire {
+  void operator()(const NodeId& node, const v1::PeerMessage& message) {
     sent.emplace_back(node, message);
   }
-  bool IsReachable(const NodeId&) const override { return true; }
   std::vector<std::pair<NodeId, v1::PeerMessage>> sent;
 };
 

@@ -33,7 +33,7 @@ class PeerProbesTest : public testing::Test {
   }
 
   Wire wire;
-  PeerProbes probes{wire};
+  PeerProbes probes{std::ref(wire)};
   Heard<v1::PingReply> ping;
   Heard<v1::DoctorReply> checkup;
 };

@@ -41,7 +41,7 @@ class StatusCallsTest : public testing::Test {
   StatusViewers viewers;
   Wire wire;
   Heard<Parts> heard;
-  StatusCalls calls{wire, [this](OwnPart& part) { return Write(part); }};
+  StatusCalls calls{std::ref(wire), [this](OwnPart& part) { return Write(part); }};
 };
 
 TEST_F(StatusCallsTest, AnswersAtOnceWhereThereIsNobodyElse) {

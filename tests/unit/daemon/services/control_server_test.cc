@@ -114,8 +114,10 @@ class NodeOnALoop {
                    scratch_,
                    recorder_,
                    counts_,
-                   &platform::MonotonicNow,
                    port_,
+                   port_,
+                   port_,
+                   &platform::MonotonicNow,
                    platform::MonotonicNow()};
   std::thread thread_;
 

@@ -42,8 +42,9 @@ class PostedCallsTest : public testing::Test {
   ScratchPool scratch_{1 << 20};
   record::FlightRecorder recorder_{"here"};
   record::OperationCounts counts_;
-  node::Node node_{Options(), scratch_, recorder_, counts_, [] { return std::uint64_t{1}; },
-                   port_,     1};
+  node::Node node_{Options(), scratch_, recorder_, counts_,
+                   port_,     port_,    port_,     [] { return std::uint64_t{1}; },
+                   1};
   std::optional<asio::io_context> io_{std::in_place};
   PostedCalls calls_{*io_, node_, [] { return std::size_t{0}; }};
 };

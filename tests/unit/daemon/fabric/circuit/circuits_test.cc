@@ -79,7 +79,6 @@ struct Node5 : RouterPort, CircuitsPort {
     own.versions = wire::SpokenVersions();
     return own;
   }
-  void OnDeadlineChanged() override {}
   std::string NameOf(const NodeId& node) const override {
     return "n" + std::to_string(node.bytes[0]);
   }
