@@ -287,16 +287,15 @@ std::optional<Submission> Intake::Check(Session& session, const queue::Submissio
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return std::nullopt;
   }
-  const CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
-  switch (checked.finding) {
-    case Finding::kFine: return checked.submission;
-    case Finding::kWrong:
-      Complete(session.id(), entry.ticket, entry.group, Invalid(checked.message), false);
-      return std::nullopt;
-    case Finding::kGarbage: break;
+  const absl::StatusOr<Submission> checked =
+      CheckSubmission(entry, session.arena(), session.arena_bytes());
+  if (checked.ok()) return *checked;
+  const std::string why(checked.status().message());
+  if (absl::IsInvalidArgument(checked.status())) {
+    Complete(session.id(), entry.ticket, entry.group, Invalid(why), false);
+  } else {
+    EndForGarbage(session, adopted ? why + " on its group's page" : why);
   }
-  EndForGarbage(session,
-                adopted ? "an invalid submission on its group's page" : "an invalid submission");
   return std::nullopt;
 }
 
@@ -306,10 +305,9 @@ std::optional<Submission> Intake::TakeOver(SessionId id, const queue::Submission
   Session& session = *found->second;
   if (session.ended()) {
     // The other ranks still need its last contribution.
-    const CheckedSubmission checked =
+    const absl::StatusOr<Submission> checked =
         CheckSubmission(entry, session.arena(), session.arena_bytes());
-    if (checked.finding != Finding::kFine) return std::nullopt;
-    return checked.submission;
+    return checked.ok() ? std::optional(*checked) : std::nullopt;
   }
   session.CountInFlight();
   return Check(session, entry, /*adopted=*/true);

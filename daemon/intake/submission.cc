@@ -1,5 +1,7 @@
 #include "daemon/intake/submission.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::intake {
@@ -26,15 +28,11 @@ std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t al
 
 }  // namespace
 
-CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
-                                  std::uint64_t arena_bytes) {
-  CheckedSubmission checked;
-  if (IsGarbage(entry)) return checked;
-  checked.finding = Finding::kWrong;
-  Submission& submission = checked.submission;
-  submission.entry = entry;
+absl::StatusOr<Submission> CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
+                                           std::uint64_t arena_bytes) {
+  if (IsGarbage(entry)) return absl::DataLossError("an invalid submission");
   const std::uint64_t element_bytes = DataTypeBytes(entry.data_type);
-  std::string& message = checked.message;
+  std::string message;
   if (IsEmpty(entry.kind) && entry.count != 0) {
     message =
         absl::StrCat("count: ", OperationKindName(entry.kind), " takes none, got ", entry.count);
@@ -50,7 +48,9 @@ CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte
   if (message.empty()) {
     message = CheckOffset("output", entry.output_offset, element_bytes, arena_bytes);
   }
-  if (!message.empty()) return checked;
+  if (!message.empty()) return absl::InvalidArgumentError(message);
+  Submission submission;
+  submission.entry = entry;
   submission.input = arena + entry.input_offset;
   submission.input_bytes_available = arena_bytes - entry.input_offset;
   submission.output = arena + entry.output_offset;
@@ -59,8 +59,7 @@ CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte
     submission.counts = arena + entry.count;
     submission.counts_bytes_available = arena_bytes - entry.count;
   }
-  checked.finding = Finding::kFine;
-  return checked;
+  return submission;
 }
 
 }  // namespace mlxcomm::intake

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include "absl/status/statusor.h"
 #include "proto/queue/layout.h"
 #include "proto/types/caller_memory.h"
 
@@ -27,19 +27,9 @@ struct CopiedResults {
   std::uint64_t nanoseconds = 0;
 };
 
-enum class Finding : std::uint8_t {
-  kFine,
-  kWrong,    // Answered with INVALID_ARGUMENT and `message`.
-  kGarbage,  // Never written by a client library: the session ends.
-};
-
-struct CheckedSubmission {
-  Finding finding = Finding::kGarbage;
-  std::string message;  // Empty for kFine.
-  Submission submission;
-};
-
-CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
-                                  std::uint64_t arena_bytes);
+// INVALID_ARGUMENT: the operation is answered with it. DATA_LOSS: no client library writes it, so the session
+// ends.
+absl::StatusOr<Submission> CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
+                                           std::uint64_t arena_bytes);
 
 }  // namespace mlxcomm::intake

@@ -93,19 +93,21 @@ void CheckRange(const std::byte* first, std::uint64_t bytes, std::uint64_t arena
 }
 
 void CheckEntry(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) {
-  const CheckedSubmission checked = CheckSubmission(entry, Arena(), arena_bytes);
-  MLXCOMM_MUST((checked.finding == Finding::kGarbage) == !HasOnlyKnownValues(entry),
+  const absl::StatusOr<Submission> checked = CheckSubmission(entry, Arena(), arena_bytes);
+  const bool is_garbage = absl::IsDataLoss(checked.status());
+  MLXCOMM_MUST(is_garbage == !HasOnlyKnownValues(entry),
                "garbage is what has values that there are not");
-  if (checked.finding == Finding::kGarbage) return;
+  if (is_garbage) return;
+  const std::string message(checked.status().message());
   const std::string_view wrong = WrongArgument(entry, arena_bytes);
-  MLXCOMM_MUST((checked.finding == Finding::kFine) == wrong.empty(),
-               "what is taken lies in the arena, and what is refused does not: " + checked.message);
-  if (checked.finding != Finding::kFine) {
-    MLXCOMM_MUST(checked.message.starts_with(std::string(wrong) + ":"),
-                 "the message names the argument: " + checked.message);
+  MLXCOMM_MUST(checked.ok() == wrong.empty(),
+               "what is taken lies in the arena, and what is refused does not: " + message);
+  if (!checked.ok()) {
+    MLXCOMM_MUST(message.starts_with(std::string(wrong) + ":"),
+                 "the message names the argument: " + message);
     return;
   }
-  const Submission& submission = checked.submission;
+  const Submission& submission = *checked;
   MLXCOMM_MUST(std::memcmp(&submission.entry, &entry, sizeof entry) == 0, "the entry is a copy");
   CheckRange(submission.input, submission.input_bytes_available, arena_bytes, "input");
   CheckRange(submission.output, submission.output_bytes_available, arena_bytes, "output");

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace mlxcomm::intake::submission_check_test {
@@ -22,57 +23,59 @@ class SubmissionCheckTest : public testing::Test {
     entry.reduce_operator = ReduceOperator::kSum;
     return entry;
   }
-  CheckedSubmission Check(const queue::SubmissionEntry& entry) {
+  absl::StatusOr<Submission> Check(const queue::SubmissionEntry& entry) {
     return CheckSubmission(entry, arena.data(), arena.size());
+  }
+  std::string WhyNot(const queue::SubmissionEntry& entry) {
+    return std::string(Check(entry).status().message());
   }
   std::vector<std::byte> arena = std::vector<std::byte>(4096);
 };
 
 TEST_F(SubmissionCheckTest, AcceptsRangesInsideTheArena) {
-  const CheckedSubmission checked = Check(Fine());
-  ASSERT_EQ(checked.finding, Finding::kFine);
-  EXPECT_EQ(checked.submission.input, arena.data());
-  EXPECT_EQ(checked.submission.output, arena.data() + 64);
-  EXPECT_EQ(checked.submission.output_bytes_available, 4096u - 64);
+  const absl::StatusOr<Submission> checked = Check(Fine());
+  ASSERT_TRUE(checked.ok());
+  EXPECT_EQ(checked->input, arena.data());
+  EXPECT_EQ(checked->output, arena.data() + 64);
+  EXPECT_EQ(checked->output_bytes_available, 4096u - 64);
 }
 
 TEST_F(SubmissionCheckTest, NamesTheWrongArgument) {
   queue::SubmissionEntry entry = Fine();
   entry.output_offset = 4096 + 4;
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("output"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("output"));
   entry = Fine();
   entry.input_offset = ~std::uint64_t{0} - 8;
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("input"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("input"));
   entry = Fine();
   entry.count = std::uint64_t{1} << 62;  // times 4 would overflow.
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("count"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("count"));
   entry = Fine();
   entry.input_offset = 2;
-  EXPECT_THAT(Check(entry).message, testing::HasSubstr("multiple"));
-  EXPECT_EQ(Check(entry).finding, Finding::kWrong);
+  EXPECT_THAT(WhyNot(entry), testing::HasSubstr("multiple"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Check(entry).status()));
 }
 
 TEST_F(SubmissionCheckTest, DetectsGarbage) {
-  EXPECT_EQ(Check(Fine()).finding, Finding::kFine);
+  EXPECT_TRUE(Check(Fine()).ok());
   for (int value = 0; value < 256; ++value) {
     queue::SubmissionEntry kind = Fine();
     kind.kind = static_cast<OperationKind>(value);
-    EXPECT_EQ(Check(kind).finding == Finding::kGarbage, !IsValid(kind.kind)) << value;
+    EXPECT_EQ(absl::IsDataLoss(Check(kind).status()), !IsValid(kind.kind)) << value;
     queue::SubmissionEntry type = Fine();
     type.data_type = static_cast<DataType>(value);
-    EXPECT_EQ(Check(type).finding == Finding::kGarbage, !IsValid(type.data_type)) << value;
+    EXPECT_EQ(absl::IsDataLoss(Check(type).status()), !IsValid(type.data_type)) << value;
     queue::SubmissionEntry reduce = Fine();
     reduce.reduce_operator = static_cast<ReduceOperator>(value);
-    EXPECT_EQ(Check(reduce).finding == Finding::kGarbage, !IsValid(reduce.reduce_operator))
-        << value;
+    EXPECT_EQ(absl::IsDataLoss(Check(reduce).status()), !IsValid(reduce.reduce_operator)) << value;
     queue::SubmissionEntry plan = Fine();
     plan.plan = static_cast<PlanKind>(value);
-    EXPECT_EQ(Check(plan).finding == Finding::kGarbage, !IsValid(plan.plan)) << value;
+    EXPECT_EQ(absl::IsDataLoss(Check(plan).status()), !IsValid(plan.plan)) << value;
   }
   queue::SubmissionEntry message = Fine();
   message.kind = OperationKind::kSend;
   message.set_check_word(1 << 23);
-  EXPECT_EQ(Check(message).finding, Finding::kGarbage)
+  EXPECT_TRUE(absl::IsDataLoss(Check(message).status()))
       << "both ends of a message are different calls";
 }
 
@@ -81,43 +84,43 @@ TEST_F(SubmissionCheckTest, OffsetsLieInTheArenaWhetherUsedOrNot) {
   queue::SubmissionEntry entry = Fine();
   entry.kind = OperationKind::kSend;
   entry.output_offset = ~std::uint64_t{0};
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("output"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("output"));
   entry.output_offset = 0;
-  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_TRUE(Check(entry).ok());
   entry.kind = OperationKind::kBarrier;
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("count"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("count"));
   entry.count = 0;
-  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_TRUE(Check(entry).ok());
 }
 
 TEST_F(SubmissionCheckTest, TablesOfCountsLieInTheArena) {
   queue::SubmissionEntry entry = Fine();
   entry.kind = OperationKind::kAllToAllV;
   entry.count = 4096 - 8;
-  ASSERT_EQ(Check(entry).finding, Finding::kFine);
-  EXPECT_EQ(Check(entry).submission.counts, arena.data() + 4096 - 8);
-  EXPECT_EQ(Check(entry).submission.counts_bytes_available, 8u);
+  ASSERT_TRUE(Check(entry).ok());
+  EXPECT_EQ(Check(entry)->counts, arena.data() + 4096 - 8);
+  EXPECT_EQ(Check(entry)->counts_bytes_available, 8u);
   entry.count = 4096 + 8;
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("counts"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("counts"));
   entry.count = 4;
-  EXPECT_THAT(Check(entry).message, testing::HasSubstr("multiple of 8"));
+  EXPECT_THAT(WhyNot(entry), testing::HasSubstr("multiple of 8"));
 }
 
 TEST_F(SubmissionCheckTest, AcceptsUpToTheWholeArena) {
   queue::SubmissionEntry entry = Fine();
   entry.count = 0;
   entry.input_offset = entry.output_offset = 4096;
-  EXPECT_EQ(Check(entry).finding, Finding::kFine);
-  EXPECT_EQ(Check(entry).submission.output_bytes_available, 0u);
+  EXPECT_TRUE(Check(entry).ok());
+  EXPECT_EQ(Check(entry)->output_bytes_available, 0u);
   entry.data_type = DataType::kInt8;  // No byte beyond the end, though nothing is read there.
   entry.input_offset = 4097;
-  EXPECT_THAT(Check(entry).message, testing::StartsWith("input"));
+  EXPECT_THAT(WhyNot(entry), testing::StartsWith("input"));
   entry = Fine();
   entry.input_offset = entry.output_offset = 0;
   entry.count = 1024;
-  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_TRUE(Check(entry).ok());
   entry.count = 1025;
-  EXPECT_EQ(Check(entry).finding, Finding::kWrong);
+  EXPECT_TRUE(absl::IsInvalidArgument(Check(entry).status()));
 }
 
 // Why: a client may write any bytes. How: random bytes; an accepted entry must lie in the arena.
@@ -129,10 +132,10 @@ TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
     auto* const bytes = reinterpret_cast<unsigned char*>(&entry);
     for (int k = 0; k < 3; ++k)
       bytes[random() % sizeof entry] = static_cast<unsigned char>(random());
-    const CheckedSubmission checked = Check(entry);
-    if (checked.finding != Finding::kFine) continue;
+    const absl::StatusOr<Submission> checked = Check(entry);
+    if (!checked.ok()) continue;
     ++fine;
-    const Submission& s = checked.submission;
+    const Submission& s = *checked;
     if (s.input != nullptr) {
       ASSERT_GE(s.input, arena.data());
       ASSERT_LE(s.input + s.input_bytes_available, arena.data() + arena.size());
