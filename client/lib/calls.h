@@ -1,15 +1,13 @@
-// The operations of one session that are in flight: how they are submitted, and how threads wait for them.
+// How a session's operations are submitted, and how threads wait for them.
 //
-//   Submit ─▶ its ranges are pinned ─▶ queue or page ─▶ outcome ─Wait, Test or Cancel─▶ the ticket is used up
-//                                                          '─abandoned: no thread waits any more─▶ gone
+//   Submit ─▶ its ranges are pinned ─▶ queue or page ─▶ in flight ─Wait, Test, Cancel─▶ the ticket is used up
 //
-// An operation is on a page, with the daemon, or has an outcome. One mutex guards the table, the queue and
-// the pages, because the submission ring has one producer; an operation that meets the other ranks at once
-// takes it once. The ranges of the arena that an operation uses are pinned before that mutex is released,
-// until the operation has ended. An operation that has ended by then needs no pins, because Free
-// takes the mutex.
+// One mutex guards the table, the queue and the pages, because the submission ring has one producer; an
+// operation that meets the other ranks at once takes it once. The ranges of the arena that an operation uses
+// are pinned before that mutex is released, until the operation has ended. One that has ended by then needs
+// no pins, because Free takes the mutex.
 //
-// Owner: Connection. Thread: any. Memory: an entry for each operation in flight, allocated once.
+// Owner: Connection. Thread: any. Memory: that of the operations in flight.
 #pragma once
 
 #include <array>
@@ -22,10 +20,10 @@
 
 #include "client/lib/arena_allocator.h"
 #include "client/lib/attach_table.h"
+#include "client/lib/in_flight.h"
 #include "client/lib/pages.h"
 #include "client/lib/queue.h"
 #include "client/lib/recent_buffers.h"
-#include "client/lib/ticket_table.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::client {
@@ -64,13 +62,6 @@ bool IsQuiet();
 
 class Calls {
  public:
-  static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
-
-  struct Outcome {
-    Failure failure;
-    bool group_failed = false;
-  };
-
   // `if_lost` is what the user can do once the daemon is lost.
   Calls(Queue& queue, Pages& pages, ArenaAllocator& allocator, std::byte* arena,
         const queue::SpinLimits& waiting, const Control& control, std::string if_lost);
@@ -106,49 +97,19 @@ class Calls {
   Failure Lost() const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = InFlight::Lock;
   static constexpr std::uint64_t kNever = UINT64_MAX;
   // The daemon enforces an operation's deadline. This long after it, the daemon is asked why the
   // operation has not ended.
   static constexpr std::uint64_t kOverdueAfterNs = 8'000'000'000;
-
-  struct Pending {
-    std::uint64_t group = 0;
-    OperationKind kind = OperationKind::kBarrier;
-    ArenaAllocator::Pins pins;  // Its input, its output and its table of counts.
-    std::uint64_t bytes = 0;    // Read and written.
-    std::uint64_t began_ns = 0;
-    std::uint64_t ask_ns = 0;      // When to ask the daemon which ranks it waits for.
-    std::uint64_t due_ns = 0;      // Its deadline; the daemon enforces it unless it is on a page.
-    std::uint64_t overdue_ns = 0;  // When to ask the daemon why it has not ended.
-    Pages::PageCall on_page;
-    bool is_watched = false;    // A thread waits on the page for it.
-    bool is_abandoned = false;  // No thread waits any more.
-    std::optional<Outcome> outcome;
-  };
   enum class Awaited : std::uint8_t { kEnded, kOverdue, kInterrupted, kUnknown };
 
-  // All are called with the mutex held; those that take the lock release it while they wait.
-  Refusal Begin(Submission& call, bool waits, std::uint64_t& ticket);  // Takes the mutex itself.
+  // All but Begin are called with the mutex held; those that take the lock release it meanwhile.
+  Refusal Begin(const Submission& call, bool waits, std::uint64_t& ticket);
   Refusal Pin(const Submission& call, ArenaAllocator::Pins& pins);
   bool IsKnown(const Submission& call) const;
-  Pending* Find(std::uint64_t ticket);  // nullptr if there is none that a thread may wait for.
-  Pending* Find(std::uint64_t group, std::uint64_t ticket);
-  bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
-  void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
-  meeting::Progress LookAtPage(Pending& pending, bool is_closed = false);
-  void Settle(const queue::CompletionEntry& entry);
-  void TakeCompletions();
-  void Sweep();
-  void Collect();
-  void LoseDaemon(const std::string& why);
-  void OnRung(const Queue::Rung& rung);
-  bool HearDoorbell();
-  void ReadOrSleep(Lock& lock, std::uint64_t until_ns);
-  void AskToClose(Lock& lock, std::uint64_t group);
-  void WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now, std::uint64_t until_ns);
   static std::uint64_t FirstAsk(OperationKind kind, std::uint64_t now);
-  static std::uint64_t NextAsk(const Pending& pending, std::uint64_t now);
+  void WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now, std::uint64_t until_ns);
   void AskAbout(Lock& lock, std::uint64_t ticket);
   bool CancelAtDaemon(Lock& lock, std::uint64_t group, std::uint64_t ticket,
                       std::uint64_t patience_ns);
@@ -160,17 +121,14 @@ class Calls {
   ArenaAllocator& allocator_;
   std::byte* const arena_;
   const Control& control_;
-  const std::string if_lost_;
 
   mutable std::mutex mutex_;
-  TicketTable<Pending> table_{kInFlightMax};
+  InFlight in_flight_;
   RecentBuffers recent_;
   // One for each range of sizes: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
   bool pages_untaken_ = false;  // The doorbell may have some.
-  bool close_asked_ = false;    // The daemon has not answered yet.
   std::uint64_t doorbell_heard_ns_ = 0;
-  Failure lost_;  // Latched.
 };
 
 }  // namespace mlxcomm::client

@@ -15,8 +15,6 @@ namespace {
 using meeting::Progress;
 
 constexpr std::uint64_t kMs = 1'000'000;
-// A sleeper wakes this often to check whether it was interrupted.
-constexpr std::uint64_t kWakeNs = 50 * kMs;
 // A thread that gives up an operation waits this long for the daemon to confirm it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 // The daemon has this long to answer that an operation is overdue, and then to end it.
@@ -33,71 +31,39 @@ constexpr std::uint64_t kBeforeReportNs = kReportAfterNs - kAskCircleAgainNs;
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
-Calls::Outcome NotInFlight(std::uint64_t ticket) {
+Outcome NotInFlight(std::uint64_t ticket) {
   return {Invalid("ticket " + std::to_string(ticket) +
                   ": no operation of this group has it; a ticket can be waited for only once"),
           false};
 }
 
-}  // namespace
-
-// Returns with the lock held, once there may be a completion, or after a while.
-void Calls::ReadOrSleep(Lock& lock, std::uint64_t until_ns) {
-  const std::uint64_t now = NowNs();
-  if (now >= until_ns) return;
-  const std::uint64_t most_ns = std::min(until_ns - now, kWakeNs);
-  if (queue_.has_reader()) return queue_.AwaitReader(lock, most_ns);
-  const Queue::Rung rung = queue_.Sleep(lock, most_ns);
-  TakeCompletions();
-  OnRung(rung);
-}
-
-Calls::Pending* Calls::Find(std::uint64_t ticket) {
-  Pending* const found = table_.Find(ticket);
-  return found == nullptr || found->is_abandoned ? nullptr : found;
-}
-
-Calls::Pending* Calls::Find(std::uint64_t group, std::uint64_t ticket) {
-  Pending* const found = Find(ticket);
-  return found == nullptr || found->group != group ? nullptr : found;
-}
-
-bool Calls::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
-  Pending* found = table_.Find(ticket);
-  if ((found == nullptr || !found->outcome.has_value()) && !queue_.has_reader()) {
-    TakeCompletions();
-    found = table_.Find(ticket);
-  }
-  if (found == nullptr || !found->outcome.has_value()) return false;
-  outcome = *std::move(found->outcome);
-  table_.Erase(ticket);
-  return true;
-}
-
-std::uint64_t Calls::FirstAsk(OperationKind kind, std::uint64_t now) {
-  return now + (IsPointToPoint(kind) ? kAskCircleNs : kBeforeReportNs);
-}
-
 // Twice before a wait is reported: the first answer does not include other nodes' ranks, the second does.
-std::uint64_t Calls::NextAsk(const Pending& pending, std::uint64_t now) {
+std::uint64_t NextAsk(const Pending& pending, std::uint64_t now) {
   const std::uint64_t waited_ns = now - pending.began_ns;
   if (waited_ns >= kReportAfterNs) return now + kReportAgainNs;
   if (waited_ns + kAskCircleAgainNs < 2 * kAskCircleNs) return now + kAskCircleAgainNs;
   return pending.began_ns + (waited_ns < kBeforeReportNs ? kBeforeReportNs : kReportAfterNs);
 }
 
+}  // namespace
+
+std::uint64_t Calls::FirstAsk(OperationKind kind, std::uint64_t now) {
+  return now + (IsPointToPoint(kind) ? kAskCircleNs : kBeforeReportNs);
+}
+
 void Calls::GoOn(std::uint64_t group, std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
-  if (Pending* const pending = Find(group, ticket); pending != nullptr) pending->ask_ns = kNever;
+  if (Pending* const pending = in_flight_.FindOpen(group, ticket); pending != nullptr)
+    pending->ask_ns = kNever;
 }
 
 // Asks the daemon which ranks a wait is for, and reports them. A daemon that does not answer is lost. If
 // the operation has ended there, it is overdue as if its deadline were now.
 void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
   const std::uint64_t now = NowNs();
-  Pending& asked = *Find(ticket);
+  Pending& asked = *in_flight_.FindOpen(ticket);
   asked.ask_ns = NextAsk(asked, now);
-  const std::uint64_t group = asked.group;
+  const std::uint64_t group = asked.operation.entry.group;
   const std::uint64_t waited_ns = now - asked.began_ns;
   const std::uint64_t patient_ns = std::max(now, asked.began_ns + kReportAfterNs) + kAskPatienceNs;
   const std::uint64_t until_ns =
@@ -118,50 +84,35 @@ void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
                  text.data(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   }
   lock.lock();
-  Pending* const pending = Find(ticket);
+  Pending* const pending = in_flight_.FindOpen(ticket);
   if (pending == nullptr || pending->outcome.has_value()) return;
-  if (!answered) return LoseDaemon("it does not answer");
+  if (!answered) return in_flight_.LoseDaemon("it does not answer");
   if (in_circle) {
     pending->ask_ns = NowNs() + kReportAgainNs;
     return;
   }
-  LookAtPage(*pending, /*is_closed=*/true);
+  in_flight_.LookAtPage(*pending, /*is_closed=*/true);
   if (ended != 0) pending->overdue_ns = std::min(pending->overdue_ns, NowNs() + kOverdueAfterNs);
-}
-
-// The daemon's answer is a completion without a ticket. If the ring is full, the next attempt asks.
-void Calls::AskToClose(Lock& lock, std::uint64_t group) {
-  if (close_asked_) return;
-  queue::SubmissionEntry entry{};
-  entry.group = group;
-  entry.purpose = queue::SubmissionPurpose::kClose;
-  const queue::RingResult pushed = queue_.Push(entry);
-  if (pushed == queue::RingResult::kCorrupt) return LoseDaemon("its queue is corrupt");
-  close_asked_ = pushed == queue::RingResult::kDone;
-  if (!close_asked_ || !queue_.DaemonSleeps()) return;
-  lock.unlock();
-  queue_.Ring();
-  lock.lock();
 }
 
 // Returns when the operation has ended or been adopted, or after a while, to be called again.
 void Calls::WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now,
                        std::uint64_t until_ns) {
-  Pending& pending = *Find(ticket);
-  const std::uint64_t group = pending.group;
+  Pending& pending = *in_flight_.FindOpen(ticket);
+  const std::uint64_t group = pending.operation.entry.group;
   if (std::exchange(pending.is_watched, true)) {
-    return queue_.AwaitReader(lock, std::min(until_ns - std::min(until_ns, now), kWakeNs));
+    return queue_.AwaitReader(lock, std::min(until_ns - std::min(until_ns, now), Queue::kWakeNs));
   }
   until_ns = std::min({until_ns, now + Meeting::kPatienceNs, pending.due_ns});
-  const Progress progress = pages_.Wait(lock, pending.on_page, now, until_ns);
-  Pending* const left = table_.Find(ticket);
+  const Progress progress = pages_.Wait(lock, pending.operation, now, until_ns);
+  Pending* const left = in_flight_.Find(ticket);
   if (left == nullptr) return;  // Another thread took its outcome.
   left->is_watched = false;
   now = NowNs();
-  EndOnPage(*left, progress, now);
-  if (left->on_page.page == nullptr) return queue_.Notify();
-  AskToClose(lock, group);
-  ReadOrSleep(lock, now + kWakeNs);
+  in_flight_.EndOnPage(*left, progress, now);
+  if (!left->on_page()) return queue_.Notify();
+  in_flight_.AskToClose(lock, group);
+  in_flight_.ReadOrSleep(lock, now + Queue::kWakeNs);
 }
 
 // kOverdue: the operation is still in flight at until_ns. With kNever that means long after its deadline, and
@@ -169,19 +120,20 @@ void Calls::WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now,
 Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t until_ns,
                             Outcome& outcome) {
   const bool has_end = until_ns != kNever;
-  Pending* pending = Find(ticket);
+  Pending* pending = in_flight_.FindOpen(ticket);
   if (pending == nullptr) return Awaited::kUnknown;
-  LookAtPage(*pending);  // Usually the other ranks have already called.
-  if (pending->outcome.has_value() && TakeOutcome(ticket, outcome)) return Awaited::kEnded;
+  in_flight_.LookAtPage(*pending);  // Mostly the other ranks have come already.
+  if (pending->outcome.has_value() && in_flight_.TakeOutcome(ticket, outcome))
+    return Awaited::kEnded;
   const std::uint64_t bytes = pending->bytes;
   queue::AdaptiveSpin& spin = spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
   const std::uint64_t began = NowNs();
   std::uint64_t now = began;
   bool was_on_page = false;
-  for (;; pending = Find(ticket), now = NowNs()) {
+  for (;; pending = in_flight_.FindOpen(ticket), now = NowNs()) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t overdue_ns = has_end ? until_ns : pending->overdue_ns;
-    if (TakeOutcome(ticket, outcome)) {
+    if (in_flight_.TakeOutcome(ticket, outcome)) {
       if (!was_on_page) spin.Learn(now - began);
       return Awaited::kEnded;
     }
@@ -192,24 +144,24 @@ Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t unti
       continue;
     }
     const std::uint64_t sleep_until_ns = std::min(overdue_ns, ask_ns);
-    if (pending->on_page.page != nullptr) {
+    if (pending->on_page()) {
       was_on_page = true;
       WaitOnPage(lock, ticket, now, sleep_until_ns);
-      if (TakeOutcome(ticket, outcome)) return Awaited::kEnded;
+      if (in_flight_.TakeOutcome(ticket, outcome)) return Awaited::kEnded;
     } else if (!queue_.has_reader() && now - began <= spin.budget_ns() &&
                queue_.Spin(lock, spin.limits(), began + spin.budget_ns())) {
       // Perhaps another thread's. In all, no longer than spinning is worth.
-      TakeCompletions();
+      in_flight_.TakeCompletions();
       continue;
     } else {
-      ReadOrSleep(lock, sleep_until_ns);
+      in_flight_.ReadOrSleep(lock, sleep_until_ns);
     }
-    pending = Find(ticket);
+    pending = in_flight_.FindOpen(ticket);
     if (has_end || pending == nullptr || pending->outcome.has_value()) continue;
     lock.unlock();
     const bool interrupted = control_.IsInterrupted();
     lock.lock();
-    pending = Find(ticket);
+    pending = in_flight_.FindOpen(ticket);
     if (interrupted && pending != nullptr && !pending->outcome.has_value()) {
       return Awaited::kInterrupted;
     }
@@ -224,10 +176,10 @@ bool Calls::CancelAtDaemon(Lock& lock, std::uint64_t group, std::uint64_t ticket
   return answered;
 }
 
-Calls::Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
+Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
   Outcome outcome;
   Lock lock(mutex_);
-  Pending* const found = Find(group, ticket);
+  Pending* const found = in_flight_.FindOpen(group, ticket);
   if (found == nullptr) return NotInFlight(ticket);
   if (found->ask_ns == kNever) {
     found->began_ns = NowNs();
@@ -239,28 +191,28 @@ Calls::Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
     case Awaited::kUnknown: return NotInFlight(ticket);
     case Awaited::kInterrupted: break;
   }
-  Pending& pending = *Find(ticket);
-  const char* const kind = OperationKindName(pending.kind);
+  Pending& pending = *in_flight_.FindOpen(ticket);
+  const char* const kind = OperationKindName(pending.kind());
   pending.is_abandoned = true;  // Its buffers stay pinned until it has ended.
   CancelAtDaemon(lock, group, ticket, kCancelPatienceNs);
-  // The daemon has closed the page: either all ranks had called, or it has adopted the operation.
-  if (Pending* const left = table_.Find(ticket); left != nullptr) LookAtPage(*left);
-  if (TakeOutcome(ticket, outcome)) return outcome;
+  // The daemon has closed the page: either all ranks had come, or it has adopted the operation.
+  if (Pending* const left = in_flight_.Find(ticket); left != nullptr) in_flight_.LookAtPage(*left);
+  if (in_flight_.TakeOutcome(ticket, outcome)) return outcome;
   return {{FailureCode::kCancelled, kNoRank,
            std::string("interrupted while waiting for ") + kind +
                ", which was given up: the group has failed on all its ranks"},
           true};
 }
 
-// Either the daemon hangs, or did until now. Or it is alive and has failed the operation, but a
-// silent rail or a driver still uses the buffers; then the rank's other groups still work.
-Calls::Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket) {
-  const std::string kind = OperationKindName(Find(ticket)->kind);
+// Either the daemon hangs, or did until now. Or it lives and has failed the operation, but a silent rail or
+// a driver still uses the buffers; then the rank's other groups still work.
+Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket) {
+  const std::string kind = OperationKindName(in_flight_.FindOpen(ticket)->kind());
   const bool lives = CancelAtDaemon(lock, group, ticket, kOverduePatienceNs);
-  Pending* const asked = Find(ticket);
+  Pending* const asked = in_flight_.FindOpen(ticket);
   if (asked == nullptr) return NotInFlight(ticket);
-  if (!lives && !asked->outcome.has_value()) LoseDaemon("it does not answer");
-  LookAtPage(*asked, /*is_closed=*/true);
+  if (!lives && !asked->outcome.has_value()) in_flight_.LoseDaemon("it does not answer");
+  in_flight_.LookAtPage(*asked, /*is_closed=*/true);
   Outcome outcome;
   const Awaited end = Await(lock, ticket, NowNs() + kOverduePatienceNs, outcome);
   if (end == Awaited::kUnknown) return NotInFlight(ticket);
@@ -273,46 +225,45 @@ Calls::Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t 
                            "its group has failed on all its ranks"};
     return outcome;
   }
-  Find(ticket)->is_abandoned = true;  // Its buffers stay pinned until it has ended.
-  return {
-      {FailureCode::kDeadlineExceeded, kNoRank,
-       kind + " does not end: something still uses its buffers, though mlxcommd is alive and has "
-              "given it up. mlxcommctl doctor may name it. Its group has failed"},
-      true};
+  in_flight_.FindOpen(ticket)->is_abandoned = true;  // Its buffers stay pinned until it has ended.
+  return {{FailureCode::kDeadlineExceeded, kNoRank,
+           kind + " does not end: something still uses its buffers, though mlxcommd lives and has "
+                  "given it up. mlxcommctl doctor may name it. Its group has failed"},
+          true};
 }
 
-std::optional<Calls::Outcome> Calls::Test(std::uint64_t group, std::uint64_t ticket) {
+std::optional<Outcome> Calls::Test(std::uint64_t group, std::uint64_t ticket) {
   Lock lock(mutex_);
-  Pending* const pending = Find(group, ticket);
+  Pending* const pending = in_flight_.FindOpen(group, ticket);
   if (pending == nullptr) return NotInFlight(ticket);
   const std::uint64_t now = NowNs();
-  if (pending->on_page.page != nullptr && !pending->is_watched) {
-    const bool differs = LookAtPage(*pending) == Progress::kDiffers;
+  if (pending->on_page() && !pending->is_watched) {
+    const bool differs = in_flight_.LookAtPage(*pending) == Progress::kDiffers;
     const bool is_late =
         now - pending->began_ns >= Meeting::kPatienceNs || now >= pending->due_ns || differs;
-    if (pending->on_page.page != nullptr && is_late) AskToClose(lock, group);
+    if (pending->on_page() && is_late) in_flight_.AskToClose(lock, group);
   }
   Outcome outcome;
-  if (TakeOutcome(ticket, outcome)) return outcome;
-  const Pending* const left = Find(ticket);
+  if (in_flight_.TakeOutcome(ticket, outcome)) return outcome;
+  const Pending* const left = in_flight_.FindOpen(ticket);
   if (left == nullptr) return NotInFlight(ticket);  // Another thread took its outcome.
   if (now >= left->overdue_ns) return EndOverdue(lock, group, ticket);
   if (now >= left->ask_ns) AskAbout(lock, ticket);
-  if (!queue_.has_reader()) HearDoorbell();
-  if (TakeOutcome(ticket, outcome)) return outcome;
-  if (Find(ticket) == nullptr) return NotInFlight(ticket);
+  if (!queue_.has_reader()) in_flight_.HearDoorbell();
+  if (in_flight_.TakeOutcome(ticket, outcome)) return outcome;
+  if (in_flight_.FindOpen(ticket) == nullptr) return NotInFlight(ticket);
   return std::nullopt;
 }
 
-Calls::Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns) {
+Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns) {
   if (timeout_ns == 0) timeout_ns = kCancelTimeoutNs;
   const std::uint64_t now = NowNs();
   const std::uint64_t until_ns = now + std::min(timeout_ns, UINT64_MAX - now - 1);
   Outcome outcome;
   Lock lock(mutex_);
-  if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
+  if (in_flight_.FindOpen(group, ticket) == nullptr) return NotInFlight(ticket);
   Awaited end = Awaited::kEnded;
-  if (!TakeOutcome(ticket, outcome)) {
+  if (!in_flight_.TakeOutcome(ticket, outcome)) {
     CancelAtDaemon(lock, group, ticket, std::min(timeout_ns, kCancelPatienceNs));
     end = Await(lock, ticket, until_ns, outcome);
   }
@@ -325,8 +276,8 @@ Calls::Outcome Calls::Cancel(std::uint64_t group, std::uint64_t ticket, std::uin
   if (end == Awaited::kEnded) {
     // After DEADLINE_EXCEEDED the caller must still wait for the ticket.
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      Pending& kept = table_.Add(ticket);
-      kept.group = group;
+      Pending& kept = in_flight_.Add(ticket);
+      kept.operation.entry.group = group;
       kept.outcome = outcome;
     }
     return outcome;

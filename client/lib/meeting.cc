@@ -60,7 +60,8 @@ std::unique_ptr<Meeting> Meeting::Map(int descriptor) {
 }
 
 Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
-                  queue::SubmissionEntry& entry, Operation& operation) {
+                  Operation& operation) {
+  queue::SubmissionEntry& entry = operation.entry;
   operation.call = meeting::WordsOf(entry.kind, entry.data_type, entry.reduce_operator,
                                     entry.peer_rank, entry.count, entry.check_word());
   operation.began_ns = now_ns;
@@ -69,7 +70,6 @@ Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64
   const meeting::Called called = side_->Call(brings, entry);
   operation.number = called.number;
   entry.tag = static_cast<std::uint32_t>(called.number);
-  operation.entry = entry;
   return called.way;
 }
 

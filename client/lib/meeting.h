@@ -34,16 +34,19 @@ class Meeting {
   // This process is that rank, and has called `called` collectives of the group.
   void Begin(std::uint32_t rank, std::uint64_t called) { side_.emplace(view_, rank, called); }
 
-  // An operation as its rank called it.
+  // An operation as its rank called it. Calling one sets everything but the entry.
   struct Operation {
-    std::uint64_t number = 0;
-    meeting::CallWords call;
     queue::SubmissionEntry entry{};
+    Meeting* page = nullptr;   // Set while it is on the page (Pages).
+    std::uint64_t number = 0;  // Collectives only; the entry has its lower half.
+    meeting::CallWords call;
     std::uint64_t began_ns = 0;
+
+    meeting::Progress Look() const { return page->Look(*this); }
   };
   // Returns how the entry is carried out, and gives it its number. Offsets count from `arena`.
   meeting::Way Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
-                    queue::SubmissionEntry& entry, Operation& operation);
+                    Operation& operation);
   meeting::Progress Look(const Operation& operation) const {
     std::uint32_t rank = 0;
     return side_->Look(operation.number, operation.call, rank);

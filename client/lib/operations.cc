@@ -178,7 +178,7 @@ bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
 
 Calls& CallsOf(const mlxcomm_group& group) { return group.connection->session->calls(); }
 
-Failure Settled(mlxcomm_group& group, Calls::Outcome outcome) {
+Failure Settled(mlxcomm_group& group, Outcome outcome) {
   if (outcome.group_failed) Latch(group, outcome.failure);
   return std::move(outcome.failure);
 }
@@ -188,7 +188,7 @@ Refusal CarryOut(mlxcomm_group& group, const Request& request) {
   Submission call;
   if (Refusal refusal = Prepare(group, request, call)) return refusal;
   if (group.alone()) return CallsOf(group).CopyAlone(call);
-  std::optional<Calls::Outcome> outcome = CallsOf(group).CarryOut(call);
+  std::optional<Outcome> outcome = CallsOf(group).CarryOut(call);
   if (!outcome.has_value()) return std::nullopt;
   return Settled(group, *std::move(outcome));
 }

@@ -57,22 +57,22 @@ Meeting* Pages::Find(std::uint64_t group) {
 }
 
 Way Pages::Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
-                std::uint64_t now_ns, queue::SubmissionEntry& entry, PageCall& call) {
+                std::uint64_t now_ns, Meeting::Operation& operation) {
+  queue::SubmissionEntry& entry = operation.entry;
   Group& group = Of(entry.group);
   Meeting* const page = group.page.get();
   if (page == nullptr || page->ranks() != size) {
-    call.operation.number = group.called++;
-    entry.tag = static_cast<std::uint32_t>(call.operation.number);
+    operation.number = group.called++;
+    entry.tag = static_cast<std::uint32_t>(operation.number);
     return Way::kDaemon;
   }
   if (!page->began()) page->Begin(rank, group.called);
-  const Way way = page->Call(arena_, input_bytes, now_ns, entry, call.operation);
+  const Way way = page->Call(arena_, input_bytes, now_ns, operation);
   // A number that is called again may be taken back again.
-  std::erase_if(group.refused,
-                [&](std::uint64_t number) { return number >= call.operation.number; });
+  std::erase_if(group.refused, [&](std::uint64_t number) { return number >= operation.number; });
   if (way == Way::kDaemonCloses) entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
   if (way != Way::kPage) return way;
-  call.page = page;
+  operation.page = page;
   ++page->users;
   return way;
 }
@@ -114,28 +114,28 @@ void Pages::DropUnused() {
   std::erase_if(left_, [](const std::unique_ptr<Meeting>& page) { return page->users == 0; });
 }
 
-bool Pages::End(PageCall& call, Progress progress, std::uint64_t now_ns) {
+bool Pages::End(Meeting::Operation& operation, Progress progress, std::uint64_t now_ns) {
   const bool met = progress == Progress::kMet;
   if (!met && progress != Progress::kAdopted) return false;
-  Meeting& page = *std::exchange(call.page, nullptr);
-  if (met) page.Combine(call.operation, arena_);
-  page.End(call.operation, met ? now_ns : 0);
+  Meeting& page = *std::exchange(operation.page, nullptr);
+  if (met) page.Combine(operation, arena_);
+  page.End(operation, met ? now_ns : 0);
   --page.users;
   return met;
 }
 
-bool Pages::MeetsAtOnce(PageCall& call) {
+bool Pages::MeetsAtOnce(Meeting::Operation& operation) {
   const int looks_most = looks_.UnderLocks();
-  const int looks = call.page->LookAtOnce(call.operation, looks_most);
+  const int looks = operation.page->LookAtOnce(operation, looks_most);
   if (looks == looks_most) return false;
   looks_.Learn(looks, true);
-  return End(call, call.Look(), NowNs());
+  return End(operation, operation.Look(), NowNs());
 }
 
-Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
+Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operation& called,
                      std::uint64_t began_ns, std::uint64_t until_ns) {
-  Meeting& page = *call.page;
-  const Meeting::Operation operation = call.operation;
+  Meeting& page = *called.page;
+  const Meeting::Operation operation = called;
   const queue::AdaptiveSpin spin = spin_;
   const int looks_most = looks_.Next();
   const std::uint64_t keep_ns =

@@ -27,14 +27,6 @@ class Pages {
  public:
   static constexpr std::size_t kPagesMax = 1024;
 
-  // `page` is set from Call to End.
-  struct PageCall {
-    Meeting* page = nullptr;
-    Meeting::Operation operation;
-
-    meeting::Progress Look() const { return page->Look(operation); }
-  };
-
   // `arena` is where the offsets of entries count from.
   Pages(std::byte* arena, const queue::SchedulingPolicy& scheduling);
 
@@ -43,9 +35,10 @@ class Pages {
   // The group's page if it is in use, otherwise nullptr. May allocate; a later
   // Call for the same group does not.
   Meeting* Find(std::uint64_t group);
-  // Numbers a collective, in the entry too, and calls it on its group's page if there is one.
+  // Numbers a collective, and calls it on its group's page if there is one. An operation that was called
+  // there must be ended there.
   meeting::Way Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
-                    std::uint64_t now_ns, queue::SubmissionEntry& entry, PageCall& call);
+                    std::uint64_t now_ns, Meeting::Operation& operation);
   // The daemon has refused the collective, so it does not count. Of several refused ones the last is
   // taken back first, whichever was refused first.
   void TakeBack(std::uint64_t group, std::uint64_t number);
@@ -54,11 +47,11 @@ class Pages {
 
   // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if all
   // have: then its result is in the arena.
-  bool End(PageCall& call, meeting::Progress progress, std::uint64_t now_ns);
-  // Returns true if all ranks called within a few microseconds. Keeps the lock.
-  bool MeetsAtOnce(PageCall& call);
-  // Waits until there may be something to do, or until_ns. The operation may end in the meantime.
-  meeting::Progress Wait(std::unique_lock<std::mutex>& lock, const PageCall& call,
+  bool End(Meeting::Operation& operation, meeting::Progress progress, std::uint64_t now_ns);
+  // Returns true if all ranks came within a few microseconds. Keeps the lock.
+  bool MeetsAtOnce(Meeting::Operation& operation);
+  // Waits until there may be something to do, or until_ns. The operation may end meanwhile.
+  meeting::Progress Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operation& called,
                          std::uint64_t began_ns, std::uint64_t until_ns);
 
  private:

@@ -22,6 +22,9 @@ namespace mlxcomm::client {
 
 class Queue {
  public:
+  // A sleeper wakes this often to check whether it was interrupted.
+  static constexpr std::uint64_t kWakeNs = 50'000'000;
+
   // Holds what the doorbell brought; `page` is a descriptor that the caller has to close, or -1.
   struct Rung {
     queue::DoorbellState state = queue::DoorbellState::kSilent;

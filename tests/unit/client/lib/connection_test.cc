@@ -254,7 +254,7 @@ TEST_F(ConnectionTest, TakesACodeThatNobodyKnowsForAnInternalError) {
 
 TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
   std::vector<std::uint64_t> tickets;
-  for (std::uint32_t i = 0; i < Calls::kInFlightMax; ++i) tickets.push_back(Barrier());
+  for (std::uint32_t i = 0; i < InFlight::kMost; ++i) tickets.push_back(Barrier());
   std::uint64_t surplus = 0;
   EXPECT_EQ(mlxcomm_barrier(group, 0, &surplus, &error), MLXCOMM_RESOURCE_EXHAUSTED);
   EXPECT_THAT(error.message, HasSubstr("1023"));

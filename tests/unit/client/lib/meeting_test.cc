@@ -69,8 +69,8 @@ class MeetingTest : public testing::Test {
         entry.kind == OperationKind::kReduceScatter || entry.kind == OperationKind::kAllToAll
             ? ranks_.size()
             : 1;
-    return rank.page->Call(rank.arena.data(), blocks * entry.count * kFloat, 1, entry,
-                           rank.operation);
+    rank.operation.entry = entry;
+    return rank.page->Call(rank.arena.data(), blocks * entry.count * kFloat, 1, rank.operation);
   }
   // All ranks call it, and each ends it.
   void Meet(const queue::SubmissionEntry& entry) {
