@@ -195,7 +195,7 @@ Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
   const char* const kind = OperationKindName(pending.kind());
   pending.is_abandoned = true;  // Its buffers stay pinned until it has ended.
   CancelAtDaemon(lock, group, ticket, kCancelPatienceNs);
-  // The daemon has closed the page: either all ranks had come, or it has adopted the operation.
+  // The daemon has closed the page: either all ranks had called, or it has adopted the operation.
   if (Pending* const left = in_flight_.Find(ticket); left != nullptr) in_flight_.LookAtPage(*left);
   if (in_flight_.TakeOutcome(ticket, outcome)) return outcome;
   return {{FailureCode::kCancelled, kNoRank,
@@ -204,8 +204,8 @@ Outcome Calls::Wait(std::uint64_t group, std::uint64_t ticket) {
           true};
 }
 
-// Either the daemon hangs, or did until now. Or it lives and has failed the operation, but a silent rail or
-// a driver still uses the buffers; then the rank's other groups still work.
+// Either the daemon hangs, or did until now. Or it is alive and has failed the operation, but a
+// silent rail or a driver still uses the buffers; then the rank's other groups still work.
 Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket) {
   const std::string kind = OperationKindName(in_flight_.FindOpen(ticket)->kind());
   const bool lives = CancelAtDaemon(lock, group, ticket, kOverduePatienceNs);
@@ -226,10 +226,11 @@ Outcome Calls::EndOverdue(Lock& lock, std::uint64_t group, std::uint64_t ticket)
     return outcome;
   }
   in_flight_.FindOpen(ticket)->is_abandoned = true;  // Its buffers stay pinned until it has ended.
-  return {{FailureCode::kDeadlineExceeded, kNoRank,
-           kind + " does not end: something still uses its buffers, though mlxcommd lives and has "
-                  "given it up. mlxcommctl doctor may name it. Its group has failed"},
-          true};
+  return {
+      {FailureCode::kDeadlineExceeded, kNoRank,
+       kind + " does not end: something still uses its buffers, though mlxcommd is alive and has "
+              "given it up. mlxcommctl doctor may name it. Its group has failed"},
+      true};
 }
 
 std::optional<Outcome> Calls::Test(std::uint64_t group, std::uint64_t ticket) {

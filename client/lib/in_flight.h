@@ -74,7 +74,7 @@ class InFlight final : public TicketTable<Pending> {
 
   // Ends all operations. The first reason stays.
   void LoseDaemon(const std::string& why);
-  // Why nothing works any more; ok while it works.
+  // Why the connection is unusable; ok while it works.
   const Failure& lost() const { return lost_; }
 
  private:

@@ -48,9 +48,9 @@ class Pages {
   // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if all
   // have: then its result is in the arena.
   bool End(Meeting::Operation& operation, meeting::Progress progress, std::uint64_t now_ns);
-  // Returns true if all ranks came within a few microseconds. Keeps the lock.
+  // Returns true if all ranks called within a few microseconds. Keeps the lock.
   bool MeetsAtOnce(Meeting::Operation& operation);
-  // Waits until there may be something to do, or until_ns. The operation may end meanwhile.
+  // Waits until there may be something to do, or until_ns. The operation may end in the meantime.
   meeting::Progress Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operation& called,
                          std::uint64_t began_ns, std::uint64_t until_ns);
 

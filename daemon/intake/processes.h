@@ -31,8 +31,8 @@ class Processes {
   }
   virtual void GivePage(std::uint64_t /*group*/, const std::vector<SessionId>& /*sessions*/) {}
   virtual void DropPage(std::uint64_t /*group*/) {}
-  // Treats an entry that the client wrote to its group's page like one from its queue. Nothing: it was
-  // refused, it ended the session, or the session no longer exists.
+  // Treats an entry that the client wrote to its group's page like one from its queue. nullopt if
+  // it was refused, it ended the session, or the session no longer exists.
   virtual std::optional<Submission> TakeOver(SessionId /*session*/,
                                              const queue::SubmissionEntry& /*entry*/) {
     return std::nullopt;

@@ -5,10 +5,10 @@ import json
 import re
 
 BYTES_MAX = 8 << 20
-# A word of a control file or a script, so that a name says nothing else there.
+# A word of a control file or a script, so that a name cannot inject anything else.
 WORD = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
-# What the fake does in a trial without being told to, as tests/operations/test_rdma_shown.py has it,
-# and which call of verbs it can be told to fail, hang or crash in for another outcome.
+# What the fake does in a trial by default, as tests/operations/test_rdma_shown.py has it, and which call of
+# verbs it can be told to fail, hang or crash in for another outcome.
 CALL_OF = {"channel": "ibv_create_comp_channel", "depth": "ibv_query_qp", "describe": "ibv_query_device",
            "message": "ibv_post_send", "message-frame": "ibv_post_send"}
 WORD_OF = {"refused": "fail", "hung": "hang", "crashed": "crash"}

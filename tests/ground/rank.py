@@ -6,7 +6,7 @@ until:FILE       all_sums until it exists     check          sums, gathers and m
 send:COUNT       to the other of two ranks    handle         sets a handler for SIGINT
 
 With `mpi` as the first word it is a rank of stock MLX's MPI backend, and mlxcomm is never imported.
-After an error it looks at the latched one.
+After an error it checks the latched one.
 """
 
 import os

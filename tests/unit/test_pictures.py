@@ -21,7 +21,7 @@ def shown_by(path):
 
 
 def test_one_small_picture_of_a_run_is_tracked():
-    """Why: each run added 15000 lines of them, and the history kept every one."""
+    """Why: each run added 15,000 lines of pictures, and the history kept every one."""
     pictures = [f for f in FILES if f.endswith((".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"))]
     assert [f for f in pictures if f.startswith("tests/")] == [OF_THE_README]
     assert not [f for f in pictures if (ROOT / f).stat().st_size >= 60 << 10]

@@ -49,7 +49,7 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      "no RDMA device, and no Thunderbolt port faster than 40 Gb/s",
      "Thunderbolt 5 (80 Gb/s) at both ends of a cable",
      "none for this Mac: TCP over the same cable is used. rdma { enabled: false } hides this note"},
-    {"MC313", Severity::kWarning, "an RDMA device does not know its cable's address", "{detail}",
+    {"MC313", Severity::kWarning, "an RDMA device has no GID for its cable's address", "{detail}",
      "an address of {interface}, preferably IPv4, among the GIDs of rdma_{interface}",
      "give {interface} an IPv4 address (as root: ifconfig {interface} inet 169.254.x.y/16 alias). "
      "If it has one, switch {interface} off and on (ifconfig {interface} down, then up), so that "
@@ -98,7 +98,7 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      "set rdma { enabled: true } in the configuration of {peer}, and restart its mlxcommd",
      Of(Why::transport_off)},
     {.id = "MC317/lacks", .remedy = "mlxcommctl doctor on {peer} says what is missing"},
-    {"MC318", Severity::kWarning, "an RDMA rail cannot be made", "{detail}", kRailUp,
+    {"MC318", Severity::kWarning, "an RDMA rail cannot be set up", "{detail}", kRailUp,
      "check the cable at both ends; mlxcommd keeps trying. If it still fails, send mlxcommctl "
      "bugreport --rdma",
      Of(Why::not_made, Why::device_not_opened)},
@@ -112,8 +112,8 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
                "programs that use RDMA",
      .reasons = {Why::device_memory}},
     {"MC320", Severity::kNote, "RDMA is not used beside an encrypted connection", "{detail}",
-     "no encryption, if nothing else is on the cable",
-     "if nothing else is on it, on both sides: peers { interface_security { interface: "
+     "no encryption, if nothing else uses the cable",
+     "if nothing else uses it, on both sides: peers { interface_security { interface: "
      "\"{interface}\" security: PLAIN } }",
      Of(Why::encrypted)},
     {"MC321", Severity::kOk, "RDMA", "{summary}"},

@@ -37,7 +37,7 @@ std::string TrialsText(const v1::RdmaTrials& rdma) {
   if (rdma.devices().empty()) text += "  none: this machine has no device\n";
   for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Padded(Shown(device.name()), 14) + Shown(device.state()) +
-            (device.active() ? "\n" : ": not tried further, because its port is not active\n");
+            (device.active() ? "\n" : ": no more trials, because its port is not active\n");
     for (const v1::RdmaTrial& trial : device.trials()) {
       text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
               Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";
