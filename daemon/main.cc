@@ -1,4 +1,5 @@
-// mlxcommd: reads its options and configuration, then runs the daemon or one of its child processes.
+// mlxcommd: reads its options and configuration, then runs the daemon or one of its child
+// processes.
 #include <sys/stat.h>
 
 #include <cerrno>

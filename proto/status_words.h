@@ -1,4 +1,5 @@
-// Converts transports, states and reasons of links to values of diagnostics.proto, and these to words.
+// Converts transports, states and reasons of links to values of diagnostics.proto, and these to
+// words.
 #pragma once
 
 #include <string>

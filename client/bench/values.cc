@@ -20,8 +20,8 @@ std::uint32_t Mix(std::uint64_t element) {
   return static_cast<std::uint32_t>((element * 0x9e3779b97f4a7c15ull) >> 62);
 }
 
-// The number that a rank passes, below 8. In a mean, the differences between ranks cancel out; in a product,
-// all but one rank pass 1, because float16 is limited to 65504.
+// The number that a rank passes, below 8. In a mean, the differences between ranks cancel out; in a
+// product, all but one rank pass 1, because float16 is limited to 65504.
 std::uint32_t Passed(const Measured& measured, std::uint32_t rank, std::uint32_t mix) {
   if (measured.type == DataType::kBool) return (mix + rank) % 2;
   if (measured.op == ReduceOperator::kProduct) return rank == mix % measured.size ? 2 + mix : 1;

@@ -1,5 +1,6 @@
-// The inputs and expected results of a measurement: small integers, so that every result is exact in every
-// type. A value depends on the element's index and the rank, to detect missing and misplaced elements.
+// The inputs and expected results of a measurement: small integers, so that every result is exact
+// in every type. A value depends on the element's index and the rank, to detect missing and
+// misplaced elements.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct Measured {
   std::uint32_t size = 1;
 };
 
-// The number of elements in a rank's input and output (0 for none); `count` as the operation takes it.
-// kSend means send_recv: each rank sends to the next one and receives from the previous.
+// The number of elements in a rank's input and output (0 for none); `count` as the operation takes
+// it. kSend means send_recv: each rank sends to the next one and receives from the previous.
 std::uint64_t InputElements(const Measured& measured, std::uint64_t count);
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count);
 

@@ -1,5 +1,5 @@
-// Ranks in a grid, as for tensor and expert parallelism: sums along rows, exchanges unequal shares along
-// columns, and continues without a rank that dies.
+// Ranks in a grid, as for tensor and expert parallelism: sums along rows, exchanges unequal shares
+// along columns, and continues without a rank that dies.
 //
 //   mlxcommctl launch -n 4 -- grid [COLUMNS]
 //   mlxcommctl launch -n 4 -- grid 2 --lose-a-rank

@@ -1,5 +1,5 @@
-// The calls of the C interface (mlxcomm.h) for connections, buffers, a group's facts, and a process's place
-// in its job. The others are in groups.cc and operations.cc.
+// The calls of the C interface (mlxcomm.h) for connections, buffers, a group's facts, and a
+// process's place in its job. The others are in groups.cc and operations.cc.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -45,8 +45,8 @@ Refusal CheckUsable(const mlxcomm_group* group) {
 
 namespace {
 
-// mlxcomm.h repeats the numbers of proto/types. A different number does not compile, and a test finds a
-// number that only proto/types has.
+// mlxcomm.h repeats the numbers of proto/types. A different number does not compile, and a test
+// finds a number that only proto/types has.
 template <typename C, typename Ours>
 constexpr bool Same(C theirs, Ours ours) {
   return static_cast<int>(theirs) == static_cast<int>(ours);

@@ -9,7 +9,7 @@
 //   [used, pinned][warm][cold            ][used][cold    ]
 //                  '------------------'  one range for a request larger than each
 //
-// A range that an operation uses is pinned: freeing it then only marks it, and the last unpin frees it.
+// A range that an operation uses is pinned: freeing only marks it, and the last unpin frees it.
 //
 // Owner: Connection. Thread: any; one mutex, not held while pages go back. Memory: a map entry for
 // each range.
@@ -62,8 +62,8 @@ class ArenaAllocator {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
-  // Holds what one operation has pinned: its input, its output and a table. A pinned range stays where it
-  // is, so unpinning needs no search.
+  // Holds what one operation has pinned: its input, its output and a table. A pinned range stays
+  // where it is, so unpinning needs no search.
   class Pins {
    public:
     static constexpr std::size_t kMost = 3;

@@ -1,5 +1,5 @@
-// libmlxcomm_attach: the calls of control.proto, behind attach_table.h. No other part of the client library
-// knows protobuf and HTTP/2.
+// libmlxcomm_attach: the calls of control.proto, behind attach_table.h. No other part of the client
+// library knows protobuf and HTTP/2.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -165,7 +165,8 @@ bool Awaited(mlxcomm_attachment& attachment, std::uint64_t group, std::uint64_t 
   return end.status != ControlChannel::Status::kDeadlineExceeded || end.interrupted;
 }
 
-// Their results do not matter: a daemon that is gone, or has ended the group, has forgotten this rank.
+// Their results do not matter: a daemon that is gone, or has ended the group, has forgotten this
+// rank.
 void Release(mlxcomm_attachment& attachment, std::uint64_t group) {
   v1::ReleaseRequest request;
   request.set_group(group);

@@ -77,15 +77,15 @@ struct mlxcomm_attach_table {
   // Makes a group of the remaining ranks; blocks.
   mlxcomm::Failure (*shrink)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t timeout_ns,
                              mlxcomm_interrupt interrupt, mlxcomm::client::GroupFacts& facts);
-  // Asks the daemon to end an operation, and waits at most patience_ns for its answer. Returns whether it has
-  // answered. The operation ends with its completion.
+  // Asks the daemon to end an operation, and waits at most patience_ns for its answer. Returns
+  // whether it has answered. The operation ends with its completion.
   bool (*cancel)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
                  std::uint64_t patience_ns);
-  // Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the other
-  // half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the operation is
-  // no longer in flight or its group has failed, and to kAwaitedCircle if the text names ranks that wait
-  // for each other. Waits at most patience_ns for the daemon's answer, or until interrupted. Returns
-  // whether the daemon has answered, or may still do so.
+  // Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the
+  // other half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the
+  // operation is no longer in flight or its group has failed, and to kAwaitedCircle if the text
+  // names ranks that wait for each other. Waits at most patience_ns for the daemon's answer, or
+  // until interrupted. Returns whether the daemon has answered, or may still do so.
   bool (*awaited)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
                   std::uint64_t patience_ns, mlxcomm_interrupt interrupt, std::span<char> text,
                   int& ended);

@@ -122,8 +122,8 @@ Refusal Calls::Begin(const Submission& call, bool waits, std::uint64_t& ticket) 
   const bool is_collective = !IsPointToPoint(entry.kind);
   // The first call of a group allocates, so this comes before anything changes.
   Meeting* const page = is_collective ? pages_.Find(entry.group) : nullptr;
-  // Pages work without the daemon, and a program may submit without ever waiting. In other cases the
-  // daemon's answer shows that it is alive; after a pause this would take ten microseconds.
+  // Pages work without the daemon, and a program may submit without ever waiting. In other cases
+  // the daemon's answer shows that it is alive; after a pause this would take ten microseconds.
   const bool may_be_unheard = pages_untaken_ || page != nullptr || in_flight_.size() > 0;
   if (may_be_unheard && now - doorbell_heard_ns_ >= kHearDoorbellNs && !queue_.has_reader()) {
     doorbell_heard_ns_ = now;

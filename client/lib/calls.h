@@ -1,11 +1,11 @@
 // How a session's operations are submitted, and how threads wait for them.
 //
-//   Submit ─▶ its ranges are pinned ─▶ queue or page ─▶ in flight ─Wait, Test, Cancel─▶ the ticket is used up
+//   Submit ─▶ its ranges are pinned ─▶ queue or page ─▶ in flight ─Wait, Test, Cancel─▶ over
 //
-// One mutex guards the table, the queue and the pages, because the submission ring has one producer; an
-// operation that meets the other ranks at once takes it once. The ranges of the arena that an operation uses
-// are pinned before that mutex is released, until the operation has ended. One that has ended by then needs
-// no pins, because Free takes the mutex.
+// One mutex guards the table, the queue and the pages, because the submission ring has one
+// producer; an operation that meets the other ranks at once takes it once. The ranges of the arena
+// that an operation uses are pinned before that mutex is released, until the operation has ended.
+// One that has ended by then needs no pins, because Free takes the mutex.
 //
 // Owner: Connection. Thread: any. Memory: that of the operations in flight.
 #pragma once
@@ -72,9 +72,9 @@ class Calls {
   // there.
   bool Free(std::uint64_t offset);
 
-  // RESOURCE_EXHAUSTED: too many in flight, or no room for the table of counts. INVALID_ARGUMENT: not
-  // memory of one buffer. `waits`: the caller is about to wait, so this checks for the other ranks
-  // at once; ticket 0 means that they have met, and the operation has ended.
+  // RESOURCE_EXHAUSTED: too many in flight, or no room for the table of counts. INVALID_ARGUMENT:
+  // not memory of one buffer. `waits`: the caller is about to wait, so this checks for the other
+  // ranks at once; ticket 0 means that they have met, and the operation has ended.
   Refusal Submit(Submission& call, bool waits, std::uint64_t& ticket);
   // Submit and Wait. nullopt if it succeeded, without a ticket.
   std::optional<Outcome> CarryOut(Submission& call);

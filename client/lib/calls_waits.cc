@@ -1,5 +1,5 @@
-// Lets threads wait for operations: one of them reads completions, the others wait for it. Acts when an
-// operation, or the daemon, does not end the wait. Tests and cancels operations.
+// Lets threads wait for operations: one of them reads completions, the others wait for it. Acts
+// when an operation, or the daemon, does not end the wait. Tests and cancels operations.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -37,7 +37,8 @@ Outcome NotInFlight(std::uint64_t ticket) {
           false};
 }
 
-// Twice before a wait is reported: the first answer does not include other nodes' ranks, the second does.
+// Twice before a wait is reported: the first answer does not include other nodes' ranks, the second
+// does.
 std::uint64_t NextAsk(const Pending& pending, std::uint64_t now) {
   const std::uint64_t waited_ns = now - pending.began_ns;
   if (waited_ns >= kReportAfterNs) return now + kReportAgainNs;
@@ -57,8 +58,8 @@ void Calls::GoOn(std::uint64_t group, std::uint64_t ticket) {
     pending->ask_ns = kNever;
 }
 
-// Asks the daemon which ranks a wait is for, and reports them. A daemon that does not answer is lost. If
-// the operation has ended there, it is overdue as if its deadline were now.
+// Asks the daemon which ranks a wait is for, and reports them. A daemon that does not answer is
+// lost. If the operation has ended there, it is overdue as if its deadline were now.
 void Calls::AskAbout(Lock& lock, std::uint64_t ticket) {
   const std::uint64_t now = NowNs();
   Pending& asked = *in_flight_.FindOpen(ticket);
@@ -115,8 +116,8 @@ void Calls::WaitOnPage(Lock& lock, std::uint64_t ticket, std::uint64_t now,
   in_flight_.ReadOrSleep(lock, now + Queue::kWakeNs);
 }
 
-// kOverdue: the operation is still in flight at until_ns. With kNever that means long after its deadline, and
-// the wait is reported and can be interrupted.
+// kOverdue: the operation is still in flight at until_ns. With kNever that means long after its
+// deadline, and the wait is reported and can be interrupted.
 Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t until_ns,
                             Outcome& outcome) {
   const bool has_end = until_ns != kNever;

@@ -1,5 +1,5 @@
-// Makes a Connection: reaches the daemon, maps its memory, and meanwhile loads the module with the control
-// calls.
+// Makes a Connection: reaches the daemon, maps its memory, and meanwhile loads the module with the
+// control calls.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -38,8 +38,8 @@ struct LoadedModule {
   std::string error;
 };
 
-// The process that loaded the module. A forked child does not have the module's threads, and its calls would
-// wait for them forever.
+// The process that loaded the module. A forked child does not have the module's threads, and its
+// calls would wait for them forever.
 std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {
@@ -63,7 +63,8 @@ LoadedModule LoadModule() {
   return loaded;
 }
 
-// Several settings may name a service's socket; a private daemon is only for callers that named none.
+// Several settings may name a service's socket; a private daemon is only for callers that named
+// none.
 Failure Reach(const mlxcomm_connect_options& options, const Control& control, queue::Dialed& dialed,
               bool& is_private) {
   const std::uint64_t timeout_ns = std::min(
@@ -78,7 +79,8 @@ Failure Reach(const mlxcomm_connect_options& options, const Control& control, qu
   const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
   const std::vector<std::string> candidates = queue::SocketCandidates(named);
   const std::string path = queue::PrivateSocketPath();
-  // A private daemon that is ending with its last client may still accept a connection, or refuse it.
+  // A private daemon that is ending with its last client may still accept a connection, or refuse
+  // it.
   const auto has_ended = [&](const Failure& failure) {
     return failure.code == FailureCode::kUnavailable ||
            (failure.code == FailureCode::kDaemonStopping && is_private);

@@ -14,7 +14,8 @@
 namespace mlxcomm::client {
 namespace {
 
-// The daemon is asked this often whether a job that is forming has its other half under another name.
+// The daemon is asked this often whether a job that is forming has its other half under another
+// name.
 constexpr std::uint64_t kAskOtherHalfNs = 2'000'000'000;
 
 // Reports now and then that a job is still forming; called each time the waiting thread wakes.
@@ -131,7 +132,8 @@ Failure Connection::Join(JoinCall call, GroupFacts& facts) {
   Failure failure = control_.table->attach(*control_.attachment, call,
                                            {FormingReporter::Asked, &reporter}, facts);
   const bool is_other = failure.ok() && facts.members.size() != call.size;
-  // The daemon may have let the process in just before it got the cancellation, or before another rank left.
+  // The daemon may have let the process in just before it got the cancellation, or before another
+  // rank left.
   const bool may_be_in =
       failure.code == FailureCode::kCancelled || failure.code == FailureCode::kRankLost;
   if (is_other || may_be_in) Leave(nullptr);

@@ -1,8 +1,8 @@
 // One session with the daemon: its arena, and its three parts.
 //
 //   queue.h  the rings and the doorbell          pages.h  where ranks of this machine meet directly
-//   calls.h  submits operations and waits for them (in_flight.h): uses the other two, and has the mutex
-//            that guards all three
+//   calls.h  submits operations and waits for them (in_flight.h): uses the other two, and has the
+//            mutex that guards all three
 //
 // Owner: the C handle. Thread: any. Memory: two mappings, and those of pages.
 #pragma once

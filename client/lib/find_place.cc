@@ -287,8 +287,8 @@ std::optional<std::string> InCommon(const json& entries) {
   return common;
 }
 
-// The coordinator's port distinguishes two launches, so the devices need not: a program that writes the
-// file on each machine knows only that machine's, and JACCL reads no other row.
+// The coordinator's port distinguishes two launches, so the devices need not: a program that writes
+// the file on each machine knows only that machine's, and JACCL reads no other row.
 bool HasCoordinator(const Environment& environment) {
   const auto coordinator = environment(SetName(environment, "MLX_JACCL_COORDINATOR"));
   return coordinator && !HostAndPort(*coordinator).second.empty();

@@ -24,15 +24,15 @@
 namespace mlxcomm::client {
 namespace {
 
-// To split a group, its ranks exchange color and key, those of one color ask their daemons for the part, and
-// all exchange whether they have it.
+// To split a group, its ranks exchange color and key, those of one color ask their daemons for the
+// part, and all exchange whether they have it.
 //
 //   all_gather (color, key) ─▶ RPC Split, with the ranks ─▶ all_gather the outcomes
 //                               (none for a part of one rank)
 //
-// The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one rank fails
-// to make it, the others release the part and return an error that names that rank and its reason. Other
-// parts, and the group that was split, continue.
+// The second exchange is a barrier too: no rank uses a part before all its ranks have it. If one
+// rank fails to make it, the others release the part and return an error that names that rank and
+// its reason. Other parts, and the group that was split, continue.
 struct ColorAndKey {
   std::int32_t color = 0;  // MLXCOMM_NO_GROUP: the rank is in no part.
   std::int32_t key = 0;
@@ -226,8 +226,8 @@ constexpr std::size_t kPartNameBytesMax = 100;
 // If they all end, the caller has to see the reason.
 constexpr int kPrivateDaemonsMost = 4;
 
-// Undoes a step unless the whole call succeeds: it may run out of memory anywhere. If the undoing throws, for
-// the same reason, that is ignored.
+// Undoes a step unless the whole call succeeds: it may run out of memory anywhere. If the undoing
+// throws, for the same reason, that is ignored.
 template <typename Undo>
 class UnlessKept {
  public:

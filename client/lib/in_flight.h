@@ -1,10 +1,10 @@
 // A session's operations in flight, and what ends them.
 //
-//   Add ─▶ on a page or with the daemon ─completion, page, lost daemon─▶ outcome ─TakeOutcome─▶ gone
-//                                                                           '─abandoned─▶ gone
+//   Add ─▶ on a page or with the daemon ─completion, page, lost daemon─▶ outcome ─▶ gone:
+//                                                               TakeOutcome, or abandoned
 //
-// Owner: Calls. Thread: any, with the session's mutex held; functions that are given its lock release it
-// meanwhile. Memory: an entry for each operation in flight, allocated once.
+// Owner: Calls. Thread: any, with the session's mutex held; functions that are given its lock
+// release it meanwhile. Memory: an entry for each operation in flight, allocated once.
 #pragma once
 
 #include <cstdint>
@@ -56,10 +56,12 @@ class InFlight final : public TicketTable<Pending> {
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
 
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
-  // Leaves an operation that another thread watches to that thread. `is_closed`: the daemon has closed the
-  // page, so all operations are decided there, unless another process has overwritten the page.
+  // Leaves an operation that another thread watches to that thread. `is_closed`: the daemon has
+  // closed the page, so all operations are decided there, unless another process has overwritten
+  // the page.
   meeting::Progress LookAtPage(Pending& pending, bool is_closed = false);
-  // The daemon's answer is a completion without a ticket. If the ring is full, the next attempt asks.
+  // The daemon's answer is a completion without a ticket. If the ring is full, the next attempt
+  // asks.
   void AskToClose(Lock& lock, std::uint64_t group);
 
   // Ends the operations that have met and that no thread watches.

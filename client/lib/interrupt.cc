@@ -15,8 +15,9 @@ namespace {
 
 using Action = struct sigaction;
 
-// A later handler that passes signals on to ours, such as a second copy of this file, is both before and
-// behind ours: signal -> ours -> the latest -> ours -> the first handler; a third time: nothing.
+// A later handler that passes signals on to ours, such as a second copy of this file, is both
+// before and behind ours: signal -> ours -> the latest -> ours -> the first handler; a third time:
+// nothing.
 struct Watched {
   // Counts how deep a thread is in our handler; each thread has a place of its own.
   struct Depth {

@@ -6,9 +6,9 @@
 //   kSecond  its handler returns: the wait continues until another signal ends it (a C program)
 //   kAsked   a thread runs the handler meanwhile, and calls Interrupt() if it does not return
 //
-// A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about it; so
-// each wait checks SIGINT's handler, and puts ours in front again (Watched's comment). If the
-// program does not handle a signal, it ends the process as usual.
+// A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about
+// it; so each wait checks SIGINT's handler, and puts ours in front again (Watched's comment). If
+// the program does not handle a signal, it ends the process as usual.
 //
 // Owner: the process, once in each library that contains this file. Thread: any; the handler
 // touches atomics and writes to a pipe. Memory: kHandlersMax handlers for each signal.

@@ -1,11 +1,11 @@
-// The page of one group whose ranks are all on this machine. They share it, and carry out small operations
-// there without the daemon (proto/meeting/README.md).
+// The page of one group whose ranks are all on this machine. They share it, and carry out small
+// operations there without the daemon (proto/meeting/README.md).
 //
 //   daemon ─descriptor─▶ Map ─first collective─▶ Begin: this rank is ready
 //   Call ─page─▶ Look, Wait ─▶ Combine, End
 //
-// Owner: Pages. Thread: LookAtOnce and Wait by the one thread that waits for an operation; everything else
-// under the session's lock. Memory: one mapping.
+// Owner: Pages. Thread: LookAtOnce and Wait by the one thread that waits for an operation;
+// everything else under the session's lock. Memory: one mapping.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ namespace mlxcomm::client {
 
 class Meeting {
  public:
-  // After this long, or at an earlier deadline, a rank that waits asks the daemon to close the page.
+  // After this long, or at an earlier deadline, a rank that waits asks the daemon to close the
+  // page.
   static constexpr std::uint64_t kPatienceNs = 50'000'000;
 
   // Takes over the descriptor. nullptr: it is not a page of this release.

@@ -1,5 +1,5 @@
-// Every operation on one path, from the caller's arguments to its end. proto/types/operation.h defines what
-// each kind takes, reads and writes; this checks it.
+// Every operation on one path, from the caller's arguments to its end. proto/types/operation.h
+// defines what each kind takes, reads and writes; this checks it.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -205,9 +205,9 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
 
 OperationKind KindOf(mlxcomm_kind kind) { return NumberAs<OperationKind>(kind); }
 
-// Up to this size, between two nodes with a rank on each, data is combined into the output as it arrives
-// (daemon/collective/plans/plans.h, ExchangeAllReduce). In place, it would have to wait in other memory until
-// the input has been sent.
+// Up to this size, between two nodes with a rank on each, data is combined into the output as it
+// arrives (daemon/collective/plans/plans.h, ExchangeAllReduce). In place, it would have to wait in
+// other memory until the input has been sent.
 constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
 
 bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_t bytes) {

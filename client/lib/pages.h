@@ -1,11 +1,11 @@
-// The pages on which ranks of this machine meet directly (meeting.h), one for each group that has one, and
-// the numbers of each group's collectives.
+// The pages on which ranks of this machine meet directly (meeting.h), one for each group that has
+// one, and the numbers of each group's collectives.
 //
 //   Take: the daemon's page ─▶ Call ─kPage──▶ Look, MeetsAtOnce, Wait ─▶ End
 //                               └─otherwise─▶ the daemon carries it out, under the same number
 //
-// Owner: Connection. Thread: any, under the session's lock; Wait releases the lock that it is given.
-// Memory: a mapping for each page, which stays while an operation or a thread uses it.
+// Owner: Connection. Thread: any, under the session's lock; Wait releases the lock that it is
+// given. Memory: a mapping for each page, which stays while an operation or a thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -35,18 +35,18 @@ class Pages {
   // The group's page if it is in use, otherwise nullptr. May allocate; a later
   // Call for the same group does not.
   Meeting* Find(std::uint64_t group);
-  // Numbers a collective, and calls it on its group's page if there is one. An operation that was called
-  // there must be ended there.
+  // Numbers a collective, and calls it on its group's page if there is one. An operation that was
+  // called there must be ended there.
   meeting::Way Call(std::uint32_t rank, std::uint32_t size, std::uint64_t input_bytes,
                     std::uint64_t now_ns, Meeting::Operation& operation);
-  // The daemon has refused the collective, so it does not count. Of several refused ones the last is
-  // taken back first, whichever was refused first.
+  // The daemon has refused the collective, so it does not count. Of several refused ones the last
+  // is taken back first, whichever was refused first.
   void TakeBack(std::uint64_t group, std::uint64_t number);
   void Forget(std::uint64_t group);
   void ForgetAll();
 
-  // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if all
-  // have: then its result is in the arena.
+  // Ends the operation if all ranks have called it, or the daemon has adopted it. Returns true if
+  // all have: then its result is in the arena.
   bool End(Meeting::Operation& operation, meeting::Progress progress, std::uint64_t now_ns);
   // Returns true if all ranks called within a few microseconds. Keeps the lock.
   bool MeetsAtOnce(Meeting::Operation& operation);

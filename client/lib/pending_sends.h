@@ -6,8 +6,8 @@
 //
 // A failure of such a send has failed its group, so the group's next operation raises it.
 //
-// Owner: the process, once in each library that contains this file. Thread: any; GoOn may wait, ReapSends
-// never does. Memory: the payloads, in the arena; at most about kSendsMax.
+// Owner: the process, once in each library that contains this file. Thread: any; GoOn may wait,
+// ReapSends never does. Memory: the payloads, in the arena; at most about kSendsMax.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ inline constexpr std::uint64_t kSendsMax = 256;  // The most pending sends of a 
 // its receiver.
 std::uint64_t SendBytesMax();
 
-// `ticket` is that of a send to `rank`; `keeps` is kept until it has ended, and keeps the group. Returns
-// the failure of an earlier send that had to be waited for.
+// `ticket` is that of a send to `rank`; `keeps` is kept until it has ended, and keeps the group.
+// Returns the failure of an earlier send that had to be waited for.
 mlxcomm_code GoOn(mlxcomm_group* group, std::uint64_t ticket, std::uint32_t rank,
                   std::uint64_t bytes, std::shared_ptr<const void> keeps, mlxcomm_error* error);
 void ReapSends();
-// Waits for one of the sends, and reports on standard error if it fails; its group's next operation fails as
-// well. False if there are none.
+// Waits for one of the sends, and reports on standard error if it fails; its group's next operation
+// fails as well. False if there are none.
 bool AwaitASend();
 // At the end of a process: waits for all of them, as long as their receivers may still call, or
 // until Ctrl-C.

@@ -4,8 +4,8 @@
 //
 //   reader: Spin for a bounded, learnt time ─▶ Sleep on the doorbell ─▶ ...
 //
-// Owner: Connection. Thread: any, under the session's lock; Spin, Sleep and AwaitReader release the lock
-// that they are given while they wait. Memory: one mapping.
+// Owner: Connection. Thread: any, under the session's lock; Spin, Sleep and AwaitReader release the
+// lock that they are given while they wait. Memory: one mapping.
 #pragma once
 
 #include <chrono>

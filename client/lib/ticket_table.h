@@ -1,7 +1,7 @@
 // Operations in flight, by ticket: found without a hash, and added without an allocation.
 //
-//   ticket % places ─▶ places_ ─▶ entry      A ticket whose place is taken is left out; so tickets rise,
-//                                            mostly by one.
+//   ticket % places ─▶ places_ ─▶ entry      A ticket whose place is taken is left out; so tickets
+//                                            rise, mostly by one.
 //
 // The entry erased last is used first, because it is in the caches. Entries do not move.
 //
@@ -38,8 +38,8 @@ class TicketTable {
     } while (PlaceOf(last_ticket_) != kNone);
     return last_ticket_;
   }
-  // Adds a default value under a ticket that was given out and has no value. Requires that there is room,
-  // and that no ticket has been given out since, which might have taken the place.
+  // Adds a default value under a ticket that was given out and has no value. Requires that there is
+  // room, and that no ticket has been given out since, which might have taken the place.
   Value& Add(std::uint64_t ticket) {
     MLXCOMM_INVARIANT(PlaceOf(ticket) == kNone);
     const std::uint16_t place = free_.back();

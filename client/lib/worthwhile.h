@@ -1,5 +1,5 @@
-// Decides whether to try something, by how often it succeeded lately: while it did in a quarter of the last
-// tries, and otherwise every 32nd time.
+// Decides whether to try something, by how often it succeeded lately: while it did in a quarter of
+// the last tries, and otherwise every 32nd time.
 //
 // Owner: whoever tries. Thread: one at a time.
 #pragma once

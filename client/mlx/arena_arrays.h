@@ -1,7 +1,7 @@
 // Arrays in the arena: the daemon writes the result into the array, without a copy.
 //
-// Owner: the array; its deleter frees the range, which the library keeps until no operation uses it. Thread:
-// any.
+// Owner: the array; its deleter frees the range, which the library keeps until no operation uses
+// it. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@
 
 namespace mlxcomm::graph {
 
-// A connection shared with the arrays in its arena; the last owner closes it, unless the process has ended.
+// A connection shared with the arrays in its arena; the last owner closes it, unless the process
+// has ended.
 struct Connected {
   explicit Connected(mlxcomm_connection* opened) : connection(opened) {}
   ~Connected() {
@@ -28,9 +29,9 @@ struct Connected {
   mlxcomm_connection* connection;
 };
 
-// Wraps memory in an MLX buffer; release() ends the buffer, not the memory. Metal needs whole pages. ptr() is
-// null if the allocator declines: Metal returns no buffer, or in virtual machines one that is shorter than
-// the memory.
+// Wraps memory in an MLX buffer; release() ends the buffer, not the memory. Metal needs whole
+// pages. ptr() is null if the allocator declines: Metal returns no buffer, or in virtual machines
+// one that is shorter than the memory.
 inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator& allocator,
                                                  void* data, std::size_t bytes) {
   using mlx::core::allocator::Buffer;
@@ -53,7 +54,8 @@ class ArenaRange {
   bool is_empty() const { return range_ == nullptr; }
   // The elements; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
-  // Wraps the range for MLX; the wrapper owns the range. nullopt if MLX does not accept this memory.
+  // Wraps the range for MLX; the wrapper owns the range. nullopt if MLX does not accept this
+  // memory.
   static std::optional<GivenData> AsData(const std::shared_ptr<ArenaRange>& range,
                                          std::uint64_t bytes);
 

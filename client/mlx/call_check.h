@@ -1,7 +1,8 @@
-// MLXCOMM_CHECK: identifies the program's call behind each operation, so that ranks which pair different
-// calls of the same shape get an error instead of wrong values. Off by default.
+// MLXCOMM_CHECK: identifies the program's call behind each operation, so that ranks which pair
+// different calls of the same shape get an error instead of wrong values. Off by default.
 //
-//   Python notes the line ─SetCallSite─▶ Build: NextCall ─▶ Operation::checked ─▶ 24 bits in the request
+//   Python notes the line ─SetCallSite─▶ Build: NextCall ─▶ Operation::checked
+//     ─▶ 24 bits in the request
 //   MISMATCH "... (check 00a1b2) ..." ─ExplainChecks─▶ "... (the 7th all_sum, train.py:41)"
 //
 // All ranks make the same calls, so a rank can look up the others' words in its own table.
@@ -47,10 +48,11 @@ struct CallNumbers {
 // `values_every`: compares the result of each such operation that is equal on all ranks; 0: never.
 void EnableCallChecks(std::uint64_t values_every);
 bool ChecksCalls();
-// Sets the call site of the operations that this thread builds next. Calls traced by mx.compile are not
-// `numbered`, because the number of traces depends on a rank's shapes.
+// Sets the call site of the operations that this thread builds next. Calls traced by mx.compile are
+// not `numbered`, because the number of traces depends on a rank's shapes.
 void SetCallSite(std::shared_ptr<const CallSite> site, bool numbered);
-// Requires ChecksCalls(). `from`: the call that a gradient or another transformation derives from, or null.
+// Requires ChecksCalls(). `from`: the call that a gradient or another transformation derives from,
+// or null.
 std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,
                                       const std::shared_ptr<CheckedCall>& from);
 // Replaces the check words in a message by the program's lines.

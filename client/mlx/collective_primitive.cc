@@ -14,8 +14,8 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Returns zeros that depend on `operation`, for a rank that contributes nothing to an adjoint but must run
-// it.
+// Returns zeros that depend on `operation`, for a rank that contributes nothing to an adjoint but
+// must run it.
 mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
   return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
 }
@@ -79,10 +79,10 @@ std::vector<mx::Shape> CollectivePrimitive::output_shapes(const std::vector<arra
   return {ResultShape(*joined_, operation_, inputs.at(0).shape())};
 }
 
-// Gradients. all_reduce and all_gather follow MLX's convention: a loss that each rank computes from the
-// result counts once. The others are linear maps over all ranks, and their gradient is the adjoint map, an
-// operation that every rank must evaluate. It depends on its operation on every rank, so that all ranks run
-// both in the same order.
+// Gradients. all_reduce and all_gather follow MLX's convention: a loss that each rank computes from
+// the result counts once. The others are linear maps over all ranks, and their gradient is the
+// adjoint map, an operation that every rank must evaluate. It depends on its operation on every
+// rank, so that all ranks run both in the same order.
 
 mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& cotangent,
                                               const array& output) {
@@ -195,8 +195,8 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
   return {ApplyTo(tangent, CallAfter(std::nullopt))};
 }
 
-// Element-wise kinds run the batch as one operation with its axis in front, so ranks may map over different
-// axes.
+// Element-wise kinds run the batch as one operation with its axis in front, so ranks may map over
+// different axes.
 mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
   if (operation_.kind != OperationKind::kReceive) return ApplyTo(x, call);
   return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root, operation_.tag,

@@ -1,8 +1,8 @@
-// An operation as a node of MLX's graph. Its inputs are the array that it reads, and optionally one that is
-// only evaluated first.
+// An operation as a node of MLX's graph. Its inputs are the array that it reads, and optionally one
+// that is only evaluated first.
 //
-// Owner: the arrays that depend on it. Thread: built and transformed on the caller's, evaluated by MLX.
-// Memory: outputs are in the arena.
+// Owner: the arrays that depend on it. Thread: built and transformed on the caller's, evaluated by
+// MLX. Memory: outputs are in the arena.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,8 @@ class CollectivePrimitive final : public mlx::core::Primitive {
                                                        const std::vector<int>& axes) override;
   std::vector<mlx::core::Shape> output_shapes(const std::vector<array>& inputs) override;
   const char* name() const override { return OperationKindName(operation_.kind); }
-  // mx.compile would merge equal operations on some ranks, and the other ranks would wait for the second one.
+  // mx.compile would merge equal operations on some ranks, and the other ranks would wait for the
+  // second one.
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:

@@ -1,5 +1,6 @@
-// Builds the arrays that represent operations. Wrong arguments and shapes throw std::invalid_argument
-// (Python: ValueError) at once, before another rank waits. In a group of one rank the results are plain MLX.
+// Builds the arrays that represent operations. Wrong arguments and shapes throw
+// std::invalid_argument (Python: ValueError) at once, before another rank waits. In a group of one
+// rank the results are plain MLX.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +37,13 @@ mlx::core::Shape ResultShape(const JoinedGroup& group, const Operation& operatio
 
 // Builds any operation with an input; the kind ignores fields that it does not use.
 mlx::core::array Operate(const mlx::core::array& x, Operation operation, const Call& call);
-// One all_reduce for each bucket of packing.h; bucket_bytes 0: for all arrays of one dtype. The order in
-// which inputs are combined may differ from that of single all_reduces.
+// One all_reduce for each bucket of packing.h; bucket_bytes 0: for all arrays of one dtype. The
+// order in which inputs are combined may differ from that of single all_reduces.
 std::vector<mlx::core::array> AllReduceMany(const std::vector<mlx::core::array>& arrays,
                                             mlxcomm_operator op, std::size_t bucket_bytes,
                                             const Call& call);
-// A scatter with a given result shape, for gradients: x is only a dependency on ranks other than the root.
+// A scatter with a given result shape, for gradients: x is only a dependency on ranks other than
+// the root.
 mlx::core::array ScatterTo(const mlx::core::Shape& shape, const mlx::core::array& x,
                            std::uint32_t root, const Call& call);
 // `after` is evaluated first and not read; its gradient is sent back to the source.

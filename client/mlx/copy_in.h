@@ -1,5 +1,5 @@
-// Copies an input into the arena. An ordinary copy leaves it in the caches for the daemon; above kStreamBytes
-// it would be evicted before the daemon reads it, so the copy bypasses the caches.
+// Copies an input into the arena. An ordinary copy leaves it in the caches for the daemon; above
+// kStreamBytes it would be evicted before the daemon reads it, so the copy bypasses the caches.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 #if defined(__SSE2__)
 inline constexpr std::size_t kLineBytes = 64;
 
-// Copies whole cache lines to an aligned address, and returns how many bytes it copied. The processor writes
-// a line out once all four parts are stored.
+// Copies whole cache lines to an aligned address, and returns how many bytes it copied. The
+// processor writes a line out once all four parts are stored.
 inline std::size_t StreamLines(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t whole = bytes / kLineBytes * kLineBytes;
   for (std::size_t i = 0; i < whole; i += kLineBytes) {

@@ -1,8 +1,8 @@
-// MLX's GroupImpl over an mlxcomm group: what mx.distributed calls. operation_task.h runs the operations;
-// MLX's own primitives provide shapes and gradients.
+// MLX's GroupImpl over an mlxcomm group: what mx.distributed calls. operation_task.h runs the
+// operations; MLX's own primitives provide shapes and gradients.
 //
-// Owner: mx.distributed.Group and MLX's primitives. Thread: MLX's; split on the caller's. Memory: the
-// arena's.
+// Owner: mx.distributed.Group and MLX's primitives. Thread: MLX's; split on the caller's. Memory:
+// the arena's.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace mlxcomm::graph {
 
-// `around` must run each wait inside a call of MLX (Group::split) that it is given; Python releases the GIL
-// in the meantime.
+// `around` must run each wait inside a call of MLX (Group::split) that it is given; Python releases
+// the GIL in the meantime.
 void SetAroundWaits(void (*around)(const std::function<void()>& wait));
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
@@ -92,9 +92,9 @@ struct JoinOptions {
   std::uint64_t arena_bytes = 0;  // 0 means as much as the daemon allows.
 };
 
-// Connects to this machine's daemon and waits until all ranks have joined; holds no lock. If the program
-// handles Ctrl-C, it ends the wait with CANCELLED. Throws std::invalid_argument if MLXCOMM_RESULTS is
-// invalid.
+// Connects to this machine's daemon and waits until all ranks have joined; holds no lock. If the
+// program handles Ctrl-C, it ends the wait with CANCELLED. Throws std::invalid_argument if
+// MLXCOMM_RESULTS is invalid.
 mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
                      const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,
                      mlxcomm_error& error);

@@ -1,7 +1,9 @@
-// A group that this process has joined, closed with its last owner or when the process exits (process_end.h).
-// It keeps its parent alive, because mlxcomm.h requires that parts are closed first.
+// A group that this process has joined, closed with its last owner or when the process exits
+// (process_end.h). It keeps its parent alive, because mlxcomm.h requires that parts are closed
+// first.
 //
-// Owner: mx.distributed.Group, primitives and running tasks, together. Thread: any. Memory: the handle.
+// Owner: mx.distributed.Group, primitives and running tasks, together. Thread: any. Memory: the
+// handle.
 #pragma once
 
 #include <cstdint>

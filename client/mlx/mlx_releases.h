@@ -1,5 +1,5 @@
-// Hides the differences between the supported releases of MLX (client/python/mlx_release.py), detected by
-// what their headers declare.
+// Hides the differences between the supported releases of MLX (client/python/mlx_release.py),
+// detected by what their headers declare.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,8 @@ Array ArrayOf(GivenData data, mlx::core::Shape shape, mlx::core::Dtype type) {
   }
 }
 
-// From 0.32.1 on the evaluation rethrows what a stream's task threw; before that, the process terminates.
+// From 0.32.1 on the evaluation rethrows what a stream's task threw; before that, the process
+// terminates.
 template <typename Event = mlx::core::Event>
 concept ThrowsWhatTasksThrow = requires(Event event) { event.check_error(); };
 

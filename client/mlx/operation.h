@@ -1,8 +1,9 @@
-// One call's kind, operator, other rank and tables, as both the primitive and MLX's GroupImpl describe it.
-// Arrays are bound when it is carried out, so an Operation can be compared, and reversed for a gradient,
-// before any array has memory.
+// One call's kind, operator, other rank and tables, as both the primitive and MLX's GroupImpl
+// describe it. Arrays are bound when it is carried out, so an Operation can be compared, and
+// reversed for a gradient, before any array has memory.
 //
-// "Rows" are slices along the leading axis: tables count rows, so they stay true when vmap widens a row.
+// "Rows" are slices along the leading axis: tables count rows, so they stay true when vmap widens a
+// row.
 //
 // Owner: a primitive or a task. Thread: any. Memory: plain values.
 #pragma once
@@ -41,8 +42,8 @@ const char* NameOf(mlxcomm_operator op);
 void CheckOperator(mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);
 
-// The request for an operation on these arrays, except for pointers; the operation's tables count elements
-// afterwards. Arrays that are not read or not written may be null.
+// The request for an operation on these arrays, except for pointers; the operation's tables count
+// elements afterwards. Arrays that are not read or not written may be null.
 mlxcomm_request Bind(Operation& operation, std::uint32_t size, const mlx::core::array* input,
                      const mlx::core::array* output);
 

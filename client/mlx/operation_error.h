@@ -1,4 +1,5 @@
-// A failed operation as an exception with all details, from which a language makes its own exception.
+// A failed operation as an exception with all details, from which a language makes its own
+// exception.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class OperationError : public std::runtime_error {
   FailureDetails details_;
 };
 
-// Finds a recent failure by its text: MLX's evaluation rethrows it as a std::runtime_error with only the
-// text.
+// Finds a recent failure by its text: MLX's evaluation rethrows it as a std::runtime_error with
+// only the text.
 std::optional<FailureDetails> FindRecentFailure(std::string_view text);
 // Finds the latest failure whose text is part of `text`.
 std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
@@ -41,8 +42,8 @@ std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
 // "RANK_LOST: rank 1 ..."
 std::string TextOf(const FailureDetails& details);
 
-// From now on doubles each % in what(), because mlx-c uses it as a printf format, and another process may
-// have chosen parts of the text.
+// From now on doubles each % in what(), because mlx-c uses it as a printf format, and another
+// process may have chosen parts of the text.
 void DoublePercentSigns();
 
 // Throws OperationError unless the code is MLXCOMM_OK.

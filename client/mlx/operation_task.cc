@@ -32,8 +32,8 @@ InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::ui
   return prefers ? InPlace::kAlways : InPlace::kIfNoRoom;
 }
 
-// Makes the input readable for the daemon during one operation. In place, it is copied to the output: half
-// the memory, and the daemon writes to cached lines.
+// Makes the input readable for the daemon during one operation. In place, it is copied to the
+// output: half the memory, and the daemon writes to cached lines.
 class ArenaInput {
  public:
   ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,

@@ -43,8 +43,8 @@ Queued& AllQueued() {
   return *queued;
 }
 
-// Waits at most this long until no operation is queued, and returns how many are. `ended`: how many have
-// ended in this process.
+// Waits at most this long until no operation is queued, and returns how many are. `ended`: how many
+// have ended in this process.
 std::uint64_t AwaitNone(std::chrono::milliseconds most, std::uint64_t& ended) {
   Queued& all = AllQueued();
   std::unique_lock lock(all.mutex);

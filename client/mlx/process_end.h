@@ -4,12 +4,13 @@
 //        ─▶ jobs are left ─▶ groups refuse further calls
 //   exit because of an error ─▶ the other ranks get the error at once
 //
-// exit() does this for programs of mlx-c (process_groups.h). Python exits while its threads still run
-// (mlxcomm/groups.py): it calls AwaitQueued, and a group is closed with its last owner. A thread that then
-// takes the GIL aborts the process, so tasks that end after KeepLaterEnds do not return.
+// exit() does this for programs of mlx-c (process_groups.h). Python exits while its threads still
+// run (mlxcomm/groups.py): it calls AwaitQueued, and a group is closed with its last owner. A
+// thread that then takes the GIL aborts the process, so tasks that end after KeepLaterEnds do not
+// return.
 //
-// Owner: the process; never destroyed, because MLX's threads live on. Thread: any. Uses are an atomic number,
-// so that a forked child cannot find a locked mutex.
+// Owner: the process; never destroyed, because MLX's threads live on. Thread: any. Uses are an
+// atomic number, so that a forked child cannot find a locked mutex.
 #pragma once
 
 namespace mlxcomm::graph {
@@ -40,12 +41,12 @@ class QueuedOperation {
   QueuedOperation& operator=(const QueuedOperation&) = delete;
 };
 
-// Waits for the operations that are queued now, until none has ended for MLXCOMM_END_TIMEOUT seconds (60), or
-// until Ctrl-C.
+// Waits for the operations that are queued now, until none has ended for MLXCOMM_END_TIMEOUT
+// seconds (60), or until Ctrl-C.
 void AwaitQueued();
 
-// After this call tasks of MLX's streams do not return (for at most kKeepTaskMax, because exit handlers may
-// evaluate): the destructor of their EndOfTask waits for the process to end.
+// After this call tasks of MLX's streams do not return (for at most kKeepTaskMax, because exit
+// handlers may evaluate): the destructor of their EndOfTask waits for the process to end.
 void KeepLaterEnds();
 class EndOfTask {
  public:

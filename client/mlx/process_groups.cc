@@ -147,7 +147,8 @@ void LeaveJobsAtEnd(const char* (*why)()) {
   g_process = ::getpid();
   static const int registered = [why] {
     g_why = why;
-    // Exit handlers run in reverse order, and Exit needs MLX's scheduler, which some releases destroy.
+    // Exit handlers run in reverse order, and Exit needs MLX's scheduler, which some releases
+    // destroy.
     mlx::core::scheduler::scheduler();
     return std::atexit(Exit);
   }();

@@ -53,7 +53,8 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
       return result;
     }
   }
-  // The task needs the memory too, and a shared Data would keep MLX from reusing it for later results.
+  // The task needs the memory too, and a shared Data would keep MLX from reusing it for later
+  // results.
   result->own_memory_ = std::make_shared<OwnMemory>(result->bytes_);
   SetData(output,
           {result->own_memory_->buffer, [held = result->own_memory_](allocator::Buffer) {}});

@@ -2,13 +2,12 @@
 //
 //   shared  the array's memory is a range of the arena, where the daemon writes the result
 //   reused  the same; the range is the input's
-//   copied  the array has MLX's memory, and the result is copied there from a range that exists during the
-//   operation:
-//           if Metal does not accept the arena's memory (SharedBuffer), or with MLXCOMM_RESULTS=copy
+//   copied  the array has MLX's memory, and the result is copied there from a range that exists
+//           during the operation: if Metal does not accept the arena's memory (SharedBuffer), or
+//           with MLXCOMM_RESULTS=copy
 //
-// Owner: the operation's task and the array, because a failed evaluation drops its arrays while tasks still
-// run.
-// Thread: Give and Reuse on the evaluating thread, the rest on the stream's.
+// Owner: the operation's task and the array, because a failed evaluation drops its arrays while
+// tasks still run. Thread: Give and Reuse on the evaluating thread, the rest on the stream's.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +48,8 @@ class ResultMemory {
   std::uint64_t bytes_ = 0;
 };
 
-// Returns whether MLXCOMM_RESULTS is "copy"; read once. Throws std::invalid_argument unless it is "copy",
-// "share" or empty.
+// Returns whether MLXCOMM_RESULTS is "copy"; read once. Throws std::invalid_argument unless it is
+// "copy", "share" or empty.
 bool CopiesResults();
 
 // Tries the arena's memory, and returns "" if MLX accepts it, otherwise why results are copied.

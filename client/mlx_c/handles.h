@@ -1,5 +1,6 @@
-// Converts between mlx-c's handles and MLX's objects, as mlx-c does in headers that it does not install: a
-// handle's ctx is a pointer to the object, which the handle owns, or null. tests/interop checks that.
+// Converts between mlx-c's handles and MLX's objects, as mlx-c does in headers that it does not
+// install: a handle's ctx is a pointer to the object, which the handle owns, or null. tests/interop
+// checks that.
 #pragma once
 
 #include <cstring>
@@ -42,8 +43,8 @@ mlx::core::StreamOrDevice StreamOf(mlx_stream s);
 // Null if the handle is empty.
 std::shared_ptr<mlx::core::distributed::detail::GroupImpl> GroupOrNull(mlx_distributed_group group);
 
-// Returns the group of a call; for an empty handle the default, which the first such call joins. Null for a
-// group of one rank. Throws std::invalid_argument for a group of MLX's own backends.
+// Returns the group of a call; for an empty handle the default, which the first such call joins.
+// Null for a group of one rank. Throws std::invalid_argument for a group of MLX's own backends.
 std::shared_ptr<graph::DaemonGroup> CalledGroup(const char* function, mlx_distributed_group group);
 
 void CheckResult(const void* res);

@@ -1,9 +1,10 @@
-// Passes exceptions to mlx-c's error handler, which gets only a text; mlxcomm_mlx_last_error has the details.
+// Passes exceptions to mlx-c's error handler, which gets only a text; mlxcomm_mlx_last_error has
+// the details.
 //
 //   body of a C function ──throws──▶ its objects are destroyed ─▶ error is stored ─▶ handler ─▶ 1
 //
-// If the handler calls exit(), as mlx-c's default does, the other ranks get the text. So no lock may be held
-// then.
+// If the handler calls exit(), as mlx-c's default does, the other ranks get the text. So no lock
+// may be held then.
 #pragma once
 
 #include <exception>

@@ -93,8 +93,8 @@ void Communicator::Send(const void* input, std::uint64_t count, const Type& type
   const std::uint64_t bytes = count * type.bytes;
   client::ReapSends();
   if (bytes == 0) return group_->Send(nullptr, 0, type.type, to);
-  // Copied even from the arena, because the program may overwrite the buffer when this returns. The library
-  // keeps the range until the send has ended.
+  // Copied even from the arena, because the program may overwrite the buffer when this returns. The
+  // library keeps the range until the send has ended.
   const Buffer copy(*connection_, bytes);
   Copy(copy.data(), input, bytes);
   if (client::SendBytesMax() == 0) return group_->Send(copy.data(), count, type.type, to);

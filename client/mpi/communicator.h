@@ -3,11 +3,11 @@
 //   program's buffer ──copy──▶ arena ══ daemon ══▶ arena ──copy──▶ program's buffer
 //   (buffers in the arena are not copied)
 //
-// An operator that the daemon does not have is an all_gather, then the program's function applied to the
-// blocks in order of rank. A communicator of one rank has no group: the output is the input.
+// An operator that the daemon does not have is an all_gather, then the program's function applied
+// to the blocks in order of rank. A communicator of one rank has no group: the output is the input.
 //
-// Owner: process.h's table and the calls in progress, together. Thread: any. Memory: during a call, a range
-// of the arena for each buffer outside of it.
+// Owner: process.h's table and the calls in progress, together. Thread: any. Memory: during a call,
+// a range of the arena for each buffer outside of it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Returns once the payload is in the arena (client/lib/pending_sends.h).
   void Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to);
   void Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from);
-  // A negative color gives a communicator of this rank. `self` is this one; its parts keep it alive.
+  // A negative color gives a communicator of this rank. `self` is this one; its parts keep it
+  // alive.
   static std::shared_ptr<Communicator> Split(const std::shared_ptr<Communicator>& self, int color,
                                              int key);
 

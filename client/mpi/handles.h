@@ -1,12 +1,13 @@
-// Looks up MPI's handles for types and operators. Handles are never dereferenced, so a wrong one is an error.
+// Looks up MPI's handles for types and operators. Handles are never dereferenced, so a wrong one is
+// an error.
 //
 //   ompi_mpi_float, ...     the daemon's types
 //   MPI_Type_contiguous     two uint8_t: float16 the first time, then bfloat16; others are refused
 //   ompi_mpi_op_sum, ...    the daemon's operators
 //   MPI_Op_create           a function, which on 16-bit floats may be one of the daemon's operators
 //
-// Owner: the process, for its life, because MLX keeps handles after MPI_Finalize. Thread: any. Memory: a few
-// words for each operator; at most kOperatorsMax.
+// Owner: the process, for its life, because MLX keeps handles after MPI_Finalize. Thread: any.
+// Memory: a few words for each operator; at most kOperatorsMax.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +44,8 @@ Operator FindOperator(MPI_Op handle, const char* call);
 MPI_Datatype MakeHalf(int count, MPI_Datatype of);
 MPI_Op MakeOperator(MPI_User_function* function);
 
-// Recognizes MLX's own sum, max and min of float16 and bfloat16 by applying the function to values that mean
-// the same in both types. nullopt: none of these.
+// Recognizes MLX's own sum, max and min of float16 and bfloat16 by applying the function to values
+// that mean the same in both types. nullopt: none of these.
 std::optional<mlxcomm_operator> RecognizeOnHalves(MPI_User_function* function);
 
 }  // namespace mlxcomm::mpi

@@ -1,6 +1,6 @@
-// The functions that MLX calls. They check arguments and look up handles; communicator.h does the rest.
-// Exceptions reach Python from the evaluation; a program that does not catch them terminates, as with Open
-// MPI.
+// The functions that MLX calls. They check arguments and look up handles; communicator.h does the
+// rest. Exceptions reach Python from the evaluation; a program that does not catch them terminates,
+// as with Open MPI.
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>

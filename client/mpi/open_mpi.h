@@ -1,11 +1,12 @@
-/* The part of Open MPI's C interface that MLX loads from the library in MLX_MPI_LIBNAME. Handles are
- * addresses of objects, as in Open MPI, but are never dereferenced: a wrong one is an error, not a crash.
+/* The part of Open MPI's C interface that MLX loads from the library in MLX_MPI_LIBNAME. Handles
+ * are addresses of objects, as in Open MPI, but are never dereferenced: a wrong one is an error,
+ * not a crash.
  *
  * On errors these functions throw std::runtime_error (except MPI_Comm_free and MPI_Finalize, which
  * destructors call), because MLX ignores return codes. A C program terminates with the message.
  *
- * Owner: free a communicator from MPI_Comm_split with MPI_Comm_free; types and operators are permanent.
- * Thread: any. Memory: buffers are the caller's.
+ * Owner: free a communicator from MPI_Comm_split with MPI_Comm_free; types and operators are
+ * permanent. Thread: any. Memory: buffers are the caller's.
  */
 #ifndef MLXCOMM_MPI_OPEN_MPI_H_
 #define MLXCOMM_MPI_OPEN_MPI_H_

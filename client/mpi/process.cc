@@ -24,10 +24,10 @@
 namespace mlxcomm::mpi {
 namespace {
 
-// Waits at exit until the calling MLX has finished its streams' work. A program may exit with operations
-// queued that MLX has not passed to MPI yet (mx.async_eval), and other ranks still need them. This uses three
-// functions of MLX's public C++ interface (mlx/stream.h, mlx/scheduler.h), found in the library that called
-// MPI_Init; without them it does nothing.
+// Waits at exit until the calling MLX has finished its streams' work. A program may exit with
+// operations queued that MLX has not passed to MPI yet (mx.async_eval), and other ranks still need
+// them. This uses three functions of MLX's public C++ interface (mlx/stream.h, mlx/scheduler.h),
+// found in the library that called MPI_Init; without them it does nothing.
 class MlxStreams {
  public:
   // MLX's layout, because it is passed by value.
@@ -38,8 +38,8 @@ class MlxStreams {
   };
 
   MlxStreams() = default;
-  // Looks in the library that contains `caller`. This creates MLX's scheduler and list of streams, so that
-  // exit handlers registered later run before these are destroyed.
+  // Looks in the library that contains `caller`. This creates MLX's scheduler and list of streams,
+  // so that exit handlers registered later run before these are destroyed.
   static MlxStreams Find(const void* caller);
 
   // Waits at most this long, and returns whether MLX has finished.
@@ -50,7 +50,8 @@ class MlxStreams {
   void (*synchronize_)(Stream) = nullptr;
 };
 
-// mlx::core::get_streams(), synchronize(Stream), scheduler::scheduler(), mangled by the Itanium C++ ABI.
+// mlx::core::get_streams(), synchronize(Stream), scheduler::scheduler(), mangled by the Itanium C++
+// ABI.
 constexpr char kGetStreams[] = "_ZN3mlx4core11get_streamsEv";
 constexpr char kSynchronize[] = "_ZN3mlx4core11synchronizeENS0_6StreamE";
 constexpr char kScheduler[] = "_ZN3mlx4core9scheduler9schedulerEv";

@@ -1,5 +1,5 @@
-// This process's communicators: the world, and those split from it. README.md, "Exit", describes the exit
-// handler.
+// This process's communicators: the world, and those split from it. README.md, "Exit", describes
+// the exit handler.
 //
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
 #pragma once

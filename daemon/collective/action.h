@@ -1,7 +1,8 @@
-// The requests of the collective core. The core calls no other part: each event appends actions to an
-// ActionQueue, and the node executes them in order.
+// The requests of the collective core. The core calls no other part: each event appends actions to
+// an ActionQueue, and the node executes them in order.
 //
-// Actions point to memory without touching it; pointers stay valid until the action's answer (see each kind).
+// Actions point to memory without touching it; pointers stay valid until the action's answer (see
+// each kind).
 #pragma once
 
 #include <array>

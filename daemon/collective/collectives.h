@@ -33,7 +33,8 @@ class Collectives {
 
   ActionQueue& actions() { return actions_; }
 
-  // Returns false if the id is taken, or the layout has no local rank, or too many local ranks or nodes.
+  // Returns false if the id is taken, or the layout has no local rank, or too many local ranks or
+  // nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
   bool RemoveIfOver(std::uint64_t group);

@@ -7,9 +7,10 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Chunks of one step that may be done out of order: the width of done_mask. It also limits unacknowledged
-// data to 16 MiB: acknowledgements queue behind the peer's data in the cable's buffers, so their round trip
-// depends on the buffers' length, not on the cable's (20 ms at 1 Gb/s are 5 MB). A rail has its own limit.
+// Chunks of one step that may be done out of order: the width of done_mask. It also limits
+// unacknowledged data to 16 MiB: acknowledgements queue behind the peer's data in the cable's
+// buffers, so their round trip depends on the buffers' length, not on the cable's (20 ms at 1 Gb/s
+// are 5 MB). A rail has its own limit.
 constexpr std::uint32_t kLocalWindow = 64;
 
 std::uint64_t ChunkOffset(std::uint32_t chunk) { return chunk * kChunkBytes; }

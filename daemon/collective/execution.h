@@ -16,7 +16,8 @@
 
 namespace mlxcomm::collective {
 
-// The execution, the step, and the low byte of the chunk's number, which is enough for the chunks under way.
+// The execution, the step, and the low byte of the chunk's number, which is enough for the chunks
+// under way.
 inline constexpr std::uint64_t SendCookie(std::uint32_t execution, std::uint32_t step,
                                           std::uint32_t chunk) {
   return std::uint64_t{execution} << 40 | std::uint64_t{chunk & 0xff} << 32 | step;
@@ -35,7 +36,8 @@ class ExecutionHost {
  public:
   virtual ~ExecutionHost() = default;
   virtual ActionQueue& actions() = 0;
-  // Allows one eager frame to `node`. If it returns false, the host later calls Execution::OnCredit(step).
+  // Allows one eager frame to `node`. If it returns false, the host later calls
+  // Execution::OnCredit(step).
   virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) = 0;
   // Returns whether an eager frame from `node` may arrive without credit; the execution then sends
   // the grant.
@@ -68,7 +70,8 @@ class Execution {
 
   explicit Execution(ExecutionHost& host);
 
-  // Write the plan here, then call Begin. `buffers` by local rank; `scratch` has plan().scratch_bytes.
+  // Write the plan here, then call Begin. `buffers` by local rank; `scratch` has
+  // plan().scratch_bytes.
   Plan& plan() { return plan_; }
   const Plan& plan() const { return plan_; }
   void Begin(const Setting& setting, const std::vector<Buffers>& buffers, std::byte* scratch);

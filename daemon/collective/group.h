@@ -1,5 +1,5 @@
-// One group on this node: matches its ranks' calls, drives the executions, and after a failure ends every
-// operation with an error that names the culprit.
+// One group on this node: matches its ranks' calls, drives the executions, and after a failure ends
+// every operation with an error that names the culprit.
 //
 //   working ──Fail──▶ inquest ──closed──▶ failed: every operation ends when nothing touches its
 //                                         buffers; later calls are answered at once
@@ -72,7 +72,8 @@ class Group final : private ExecutionHost {
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
-  // The local rank has called `called` collectives, of which it completed `met` directly with the others.
+  // The local rank has called `called` collectives, of which it completed `met` directly with the
+  // others.
   void OnMet(std::uint32_t rank, std::uint64_t called, std::uint64_t met);
   void Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
   // A local rank's process ended, or left in an orderly way.
@@ -106,8 +107,9 @@ class Group final : private ExecutionHost {
   bool UsesSession(SessionId session) const;
   // A send that its process stopped asking about is abandoned and is not a wait.
   std::vector<RankActivity> Activity(std::uint64_t now_ns) const;
-  // "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group train"; empty: not in flight.
-  // `circle`: "ranks 0, 1 wait for each other (0 for 1, 1 for 0)", once an earlier call has found one.
+  // "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group train"; empty: not
+  // in flight. `circle`: "ranks 0, 1 wait for each other (0 for 1, 1 for 0)", once an earlier call
+  // has found one.
   struct Wait {
     std::string text;
     std::string circle;
@@ -130,7 +132,8 @@ class Group final : private ExecutionHost {
   static constexpr std::uint64_t kRollCallAgainNs = 60'000'000'000;
   // A process that waits for an operation asks about it every minute.
   static constexpr std::uint64_t kAskedWithinNs = 150'000'000'000;
-  // Messages that wait for each other this long are a circle; by kHasAskedNs, a process that waits has asked.
+  // Messages that wait for each other this long are a circle; by kHasAskedNs, a process that waits
+  // has asked.
   static constexpr std::uint64_t kCircleNs = 900'000'000;
   static constexpr std::uint64_t kHasAskedNs = 3'000'000'000;
   // A node is answered at most once within this time.

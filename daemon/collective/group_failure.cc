@@ -434,7 +434,8 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   }
   if (!remote_[rank].left) return false;
   if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
-  // A rank's data arrives before the news that it left, and by then it has received all that it asked for.
+  // A rank's data arrives before the news that it left, and by then it has received all that it
+  // asked for.
   if (operation.running) return operation.execution.NeedsPeer();
   return operation.early_eager.empty();
 }

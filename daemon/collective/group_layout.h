@@ -1,5 +1,5 @@
-// A group's ranks and their nodes. The same on all nodes except for `self`: nodes are numbered by their
-// lowest rank, which is also their order in the ring.
+// A group's ranks and their nodes. The same on all nodes except for `self`: nodes are numbered by
+// their lowest rank, which is also their order in the ring.
 #pragma once
 
 #include <cstdint>

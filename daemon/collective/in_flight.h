@@ -1,4 +1,5 @@
-// Short numbers for operations and work under way, so that answers find them by index. Slots never move.
+// Short numbers for operations and work under way, so that answers find them by index. Slots never
+// move.
 #pragma once
 
 #include <cstddef>

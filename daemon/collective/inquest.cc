@@ -115,7 +115,8 @@ std::string Inquest::DescribeParty(const Party& party) const {
                       IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
-// Compares rank-specific arguments only if the rest is equal: otherwise each rank would be its own party.
+// Compares rank-specific arguments only if the rest is equal: otherwise each rank would be its own
+// party.
 std::vector<Inquest::Party> Inquest::PartiesOf(Scope scope) const {
   const bool with_own = !CallsDiffer();
   std::vector<Party> parties;
@@ -150,8 +151,8 @@ std::string Inquest::DescribeParties(const std::vector<Party>& parties,
   return ShortList(described, "; ", bytes_max);
 }
 
-// The smallest party (the last of equals) is the likely culprit and is named first. Ranks that have finished
-// made the same call, and ranks in another operation may still make it.
+// The smallest party (the last of equals) is the likely culprit and is named first. Ranks that have
+// finished made the same call, and ranks in another operation may still make it.
 std::string Inquest::DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const {
   std::vector<Party> parties = PartiesOf(Scope::kAll);
   odd_one = kNoRank;

@@ -2,9 +2,10 @@
 //
 //   Open(cause) ──reports of all other nodes, or timeout──▶ closed: verdict()
 //
-// Ranks that called different things may each wait for data that the other never sends. Their reports reveal
-// it, and a deadline becomes a MISMATCH. A rank that has not called reports where it waits instead. Nodes may
-// report different operations; only calls of the same operation are compared.
+// Ranks that called different things may each wait for data that the other never sends. Their
+// reports reveal it, and a deadline becomes a MISMATCH. A rank that has not called reports where it
+// waits instead. Nodes may report different operations; only calls of the same operation are
+// compared.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// One operation of a group on this node: its calls, early frames, and its execution once all have called.
+// One operation of a group on this node: its calls, early frames, and its execution once all have
+// called.
 //
 //   (early: only frames of other nodes) ──first local call──▶ gathering
 //        ──last local call──▶ running ──finished──▶ completed, recycled

@@ -27,7 +27,8 @@ class OperationObserver {
   virtual void OnMoved(const Operation& operation) = 0;
   // Its calls are answered; kNone: success.
   virtual void OnEnded(const Operation& operation, FailureCode code) = 0;
-  // Once per group, with the error for its ranks; after the OnEnded of operations that could end at once.
+  // Once per group, with the error for its ranks; after the OnEnded of operations that could end at
+  // once.
   virtual void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                              const OperationKey& operation) = 0;
 };

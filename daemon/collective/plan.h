@@ -1,5 +1,5 @@
-// A plan: the steps of one node for one operation, as pure data. plans/plans.h lists the planners; an
-// Execution executes a plan without knowing the operation.
+// A plan: the steps of one node for one operation, as pure data. plans/plans.h lists the planners;
+// an Execution executes a plan without knowing the operation.
 //
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
@@ -21,13 +21,13 @@
 
 namespace mlxcomm::collective {
 
-// The slowest link between two nodes of the group (plans/estimate.h), measured once and frozen into the
-// group, so that every node always makes the same choice.
+// The slowest link between two nodes of the group (plans/estimate.h), measured once and frozen into
+// the group, so that every node always makes the same choice.
 struct LinkCosts {
   std::uint64_t latency_ns = 30'000;
   std::uint64_t bytes_per_second = 4'000'000'000;  // Each direction; > 0.
-  // A node can fill this many links at once: 1 behind one cable or switch port, 2 in a ring of cables, N-1 if
-  // each pair has its own cable.
+  // A node can fill this many links at once: 1 behind one cable or switch port, 2 in a ring of
+  // cables, N-1 if each pair has its own cable.
   std::uint32_t links_per_node = 2;
 
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
@@ -38,8 +38,8 @@ struct Traffic {
   OperationKind kind = OperationKind::kAllReduce;
   std::uint32_t nodes = 2;  // >= 2
   std::uint32_t ranks = 2;
-  // all_reduce, reduce, broadcast, all_to_all: a rank's count (all_to_all: per other rank). Otherwise the
-  // blocks of all ranks together.
+  // all_reduce, reduce, broadcast, all_to_all: a rank's count (all_to_all: per other rank).
+  // Otherwise the blocks of all ranks together.
   std::uint64_t bytes = 0;
 };
 
@@ -59,8 +59,8 @@ struct Step {
   static constexpr std::int32_t kNone = -1;
 
   StepKind kind = StepKind::kLocal;
-  // Makes final values of a reduction, so a mean divides here. Each element of a result comes from one such
-  // step on one node, or from equal ones on all.
+  // Makes final values of a reduction, so a mean divides here. Each element of a result comes from
+  // one such step on one node, or from equal ones on all.
   bool finishes = false;
   bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.
@@ -68,7 +68,8 @@ struct Step {
   Place source = {};        // kLocal, kSend; kReduceReceived: the operand.
   Place destination = {};   // kLocal and receives.
   std::uint64_t bytes = 0;  // 0: no payload, or nothing to do.
-  // kLocal: combines this many sources, source_stride bytes apart, in order; if several, of one rank.
+  // kLocal: combines this many sources, source_stride bytes apart, in order; if several, of one
+  // rank.
   std::uint32_t source_count = 1;
   std::uint64_t source_stride = 0;
   // Eager sends and receives: must match on both sides, or the operation is a MISMATCH; 0: none.
@@ -126,8 +127,8 @@ inline std::uint64_t ChunkCount(std::uint64_t bytes) {
 }
 // Steps up to this size travel eagerly, in one frame.
 inline bool IsEager(std::uint64_t bytes) { return bytes <= kEagerBytes; }
-// Somewhat larger data arrives sooner in a few eager steps than in one that waits for a grant. They use up
-// credit, so there are few. 1: one step of either kind.
+// Somewhat larger data arrives sooner in a few eager steps than in one that waits for a grant. They
+// use up credit, so there are few. 1: one step of either kind.
 inline constexpr std::uint64_t kEagerPartsMax = 4;
 inline std::uint64_t EagerParts(std::uint64_t bytes) {
   const std::uint64_t parts = (bytes + kEagerBytes - 1) / kEagerBytes;
@@ -159,13 +160,14 @@ struct PlanRequest {
   const GroupLayout& layout;  // The plan is for layout.self().
   LinkCosts costs;            // The same on all nodes.
   PointToPoint ends = {};     // send and recv only.
-  // all_gather_v: one table of size entries. all_to_all_v: per local rank, its size send counts, then its
-  // size receive counts. Elements.
+  // all_gather_v: one table of size entries. all_to_all_v: per local rank, its size send counts,
+  // then its size receive counts. Elements.
   std::span<const std::span<const std::uint64_t>> counts = {};
-  // A local rank's output is its input. Only this node knows, so it may change only when its steps start.
+  // A local rank's output is its input. Only this node knows, so it may change only when its steps
+  // start.
   bool in_place = false;
-  // The number of elements for which slices (plans/slices.h) and scratch memory are chosen, if a proof uses
-  // fewer elements but needs the same steps; 0: the signature's.
+  // The number of elements for which slices (plans/slices.h) and scratch memory are chosen, if a
+  // proof uses fewer elements but needs the same steps; 0: the signature's.
   std::uint64_t chosen_for = 0;
 };
 

@@ -1,5 +1,5 @@
-// The part of a rank's call on which all ranks must agree. Every frame carries its digest, so that a rank
-// that called something else is noticed before its data is reduced.
+// The part of a rank's call on which all ranks must agree. Every frame carries its digest, so that
+// a rank that called something else is noticed before its data is reduced.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct Signature {
 
   // Never 0. A send and its receive have the same digest.
   std::uint64_t Digest() const;
-  // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"; then "(check 00a1b2)".
+  // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"; then "(check
+  // 00a1b2)".
   std::string Describe() const;
   bool Agrees(const Signature& other) const { return Digest() == other.Digest(); }
 };

@@ -318,7 +318,8 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
   return occupants;
 }
 
-// If an interface has more than kMeshMax nodes, links only those at a distance that is a power of two.
+// If an interface has more than kMeshMax nodes, links only those at a distance that is a power of
+// two.
 bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const {
   if (on_it.size() <= kMeshMax) return true;
   const auto place = std::ranges::lower_bound(on_it, node) - on_it.begin();

@@ -1,6 +1,7 @@
-// Finds neighbours: sends hellos on each interface (wire/discovery_hello.h), and learns from those that
-// arrive which nodes are at the other end of a cable or on the same switch. Each pair of interfaces over
-// which two nodes hear each other becomes a rail; the node with the smaller id dials. See README.md.
+// Finds neighbours: sends hellos on each interface (wire/discovery_hello.h), and learns from those
+// that arrive which nodes are at the other end of a cable or on the same switch. Each pair of
+// interfaces over which two nodes hear each other becomes a rail; the node with the smaller id
+// dials. See README.md.
 //
 // Sans-I/O; time is an argument. Owner: Node. Thread: the loop's. Memory: at most
 // kNeighboursMax neighbours, kInterfacesMax interfaces.
@@ -29,7 +30,8 @@ struct DiscoveryOptions {
   std::string name;
   std::uint64_t incarnation = 0;  // Never 0.
   std::string cluster;
-  // Derived from the cluster's key; two while that is being changed. Each hello is sent with each key.
+  // Derived from the cluster's key; two while that is being changed. Each hello is sent with each
+  // key.
   std::vector<DerivedKey> keys;
   link::RandomSource random = rail::RandomNumber;
 };
@@ -115,7 +117,8 @@ class Discovery {
              const std::string& remote_interface) const {
     return neighbours_.contains(Key{local_interface, id, remote_interface});
   }
-  // When the last hello of another cluster or key arrived there; 0: none since the interface came up.
+  // When the last hello of another cluster or key arrived there; 0: none since the interface came
+  // up.
   std::uint64_t ForeignNs(const std::string& interface) const;
   // The fault seen there recently, or none.
   InterfaceFault FaultOf(const std::string& interface, std::uint64_t now_ns) const;

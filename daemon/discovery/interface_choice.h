@@ -20,7 +20,8 @@ struct InterfaceFault {
   bool IsNone() const { return reason == v1::DiscoveryReason::none; }
 };
 
-// `patterns` are the allowed names; if empty, all names are allowed except those of tunnels and the like.
+// `patterns` are the allowed names; if empty, all names are allowed except those of tunnels and the
+// like.
 InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
                           const std::vector<std::string>& patterns);
 

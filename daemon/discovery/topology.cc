@@ -68,7 +68,8 @@ class Graph {
   std::vector<bool> joined_;
 };
 
-// Finds all nodes in a row, each joined to the next, by backtracking; takes at most kTriesMax steps.
+// Finds all nodes in a row, each joined to the next, by backtracking; takes at most kTriesMax
+// steps.
 class RowSearch {
  public:
   RowSearch(const Graph& graph, bool closed) : graph_(graph), closed_(closed) {}

@@ -1,5 +1,5 @@
-// The shape of the cables between nodes, and the order of the nodes in a ring: a pure function, so that all
-// nodes that see the same cables give the same answer. README.md, Topology, has the rules.
+// The shape of the cables between nodes, and the order of the nodes in a ring: a pure function, so
+// that all nodes that see the same cables give the same answer. README.md, Topology, has the rules.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +40,9 @@ inline constexpr std::size_t kTriesMax = 200'000;
 
 Topology FindTopology(const Wiring& wiring);
 
-// Answers a Topology call from the nodes' statuses. Both ends report a cable, which is listed once: it is up
-// if either end reports it up, and as fast as the slower end reports. Lost nodes are listed, but do not count
-// for the shape.
+// Answers a Topology call from the nodes' statuses. Both ends report a cable, which is listed once:
+// it is up if either end reports it up, and as fast as the slower end reports. Lost nodes are
+// listed, but do not count for the shape.
 v1::TopologyReply TopologyOf(const v1::StatusReply& status);
 
 }  // namespace mlxcomm::discovery

@@ -3,7 +3,8 @@
 //   Prove.. / Check.. ─▶ ..Verdict ─▶ Secure ─▶ ..Introduction, through the stream
 //
 // Coroutines on the loop's io_context. One deadline covers all of it, however slowly the peer
-// sends. Thread: the loop's. Memory: fixed-size messages; TLS buffers exist only once the key is proved.
+// sends. Thread: the loop's. Memory: fixed-size messages; TLS buffers exist only once the key is
+// proved.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,8 @@ asio::awaitable<absl::Status> SendVerdict(asio::ip::tcp::socket& socket,
                                           wire::VerdictCode verdict);
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp::socket& socket,
                                                                   Proved& proved);
-// All later bytes pass through the stream. PERMISSION_DENIED: the key is wrong, or messages were changed.
+// All later bytes pass through the stream. PERMISSION_DENIED: the key is wrong, or messages were
+// changed.
 asio::awaitable<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> Secure(
     asio::ip::tcp::socket& socket, const Proved& proved);
 // The dialer introduces itself first, and so states that it has no rail on this path. `own` lacks

@@ -87,8 +87,9 @@ std::size_t Links::Poll(std::uint64_t now_ns) {
   return count;
 }
 
-// Reports neighbours that have come or gone to the router, and counts lost rails. It compares states, because
-// a rail can end in many places: on its own, replaced, with a lost link, during a circuit's frame.
+// Reports neighbours that have come or gone to the router, and counts lost rails. It compares
+// states, because a rail can end in many places: on its own, replaced, with a lost link, during a
+// circuit's frame.
 void Links::ObserveNeighbours(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Peer& peer = *in_order_[i];
@@ -168,8 +169,8 @@ void Links::NoteForwarding(std::uint64_t now_ns) {
   forwards_ = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
 }
 
-// While every peer answers, they are asked half as often (if the timeout permits): an idle daemon costs
-// nothing. A daemon that a heartbeat wakes may tick early, and need not wake again.
+// While every peer answers, they are asked half as often (if the timeout permits): an idle daemon
+// costs nothing. A daemon that a heartbeat wakes may tick early, and need not wake again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
   const bool seldom =
@@ -505,7 +506,8 @@ absl::StatusOr<link::Link*> Links::TakePlace(const NodeId& node, const rail::Rai
         LinkReason::kTooMany);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
-  // Only the first rail counts, so that a node cannot move to another address and free a place at this one.
+  // Only the first rail counts, so that a node cannot move to another address and free a place at
+  // this one.
   if (peer->link->direct_rails() == 0) {
     peer->address = from.address;
     peer->interface = path.local;

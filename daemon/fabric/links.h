@@ -1,11 +1,13 @@
-// All links of this daemon and the router over them: the fabric without sockets, threads and clocks.
-// TcpFabric adds sockets and proofs; the simulator adds simulated rails and virtual time.
+// All links of this daemon and the router over them: the fabric without sockets, threads and
+// clocks. TcpFabric adds sockets and proofs; the simulator adds simulated rails and virtual time.
 //
-// Each rail begins with two introductions (a join). Links decides which joins may continue (README.md). A
-// node is a neighbour while a direct rail to it exists on which a large frame has passed.
+// Each rail begins with two introductions (a join). Links decides which joins may continue
+// (README.md). A node is a neighbour while a direct rail to it exists on which a large frame has
+// passed.
 //
-// Owner: Node. Thread: the node's; time is an argument, and random numbers come from the options. Memory: one
-// Link for each node, at most three times nodes_max and kFarNodesMax, and the caller's pending joins.
+// Owner: Node. Thread: the node's; time is an argument, and random numbers come from the options.
+// Memory: one Link for each node, at most three times nodes_max and kFarNodesMax, and the caller's
+// pending joins.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +41,8 @@ class Links final : private RouterPort {
   static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
   // Nodes that are reached through others, or to which a route is being opened.
   static constexpr std::size_t kFarNodesMax = RouteTable::kNodesMax;
-  // A node counts as forwarding until this long after an operation's last frame: longer than a training step.
+  // A node counts as forwarding until this long after an operation's last frame: longer than a
+  // training step.
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
   // Both outlive it.
@@ -63,16 +66,20 @@ class Links final : private RouterPort {
   // Called for side rails' messages, before the first link is made. It must not call back.
   void SetRailSetup(link::OnRailSetup on_rail_setup) { on_rail_setup_ = std::move(on_rail_setup); }
 
-  // Queues a numbered frame; magic, sequence and acknowledged are filled in. kData keeps a reference to
-  // `payload` until OnDataReleased(cookie); other payloads are copied. Frames to one node arrive in order.
-  // FAILED_PRECONDITION: the node is not reachable. RESOURCE_EXHAUSTED: too many frames are queued for it.
+  // Queues a numbered frame; magic, sequence and acknowledged are filled in. kData keeps a
+  // reference to `payload` until OnDataReleased(cookie); other payloads are copied. Frames to one
+  // node arrive in order. FAILED_PRECONDITION: the node is not reachable. RESOURCE_EXHAUSTED: too
+  // many frames are queued for it.
   absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
-  // Must come before the grant that lets the node send. The receive ends once all of its bytes are placed.
+  // Must come before the grant that lets the node send. The receive ends once all of its bytes are
+  // placed.
   absl::Status PostReceive(const NodeId& node, const rail::PostedReceive& receive);
-  // Forgets all receives of the operation; OnWithdrawn follows later. Frames that still arrive are dropped.
+  // Forgets all receives of the operation; OnWithdrawn follows later. Frames that still arrive are
+  // dropped.
   void Withdraw(const NodeId& node, const OperationKey& key);
-  // Sends the operation's kData frames that no rail is writing as kCancelled; OnDataReleased follows.
+  // Sends the operation's kData frames that no rail is writing as kCancelled; OnDataReleased
+  // follows.
   void Cancel(const NodeId& node, const OperationKey& key);
   // Allocates what large data needs on the node's rails: a group has ranks there and here.
   void Prepare(const NodeId& node);
@@ -124,8 +131,8 @@ class Links final : private RouterPort {
   wire::VerdictCode Judge(const NodeId& peer, const rail::RailPath& path,
                           const Origin& from = {}) const;
   RailMark MarkOf(const NodeId& peer, const rail::RailPath& path) const;
-  // ABORTED: a rail exists, or another join excludes this one; try later. RESOURCE_EXHAUSTED: too many nodes
-  // (IsNoPlace) or connections. Another node may lose its place to this one.
+  // ABORTED: a rail exists, or another join excludes this one; try later. RESOURCE_EXHAUSTED: too
+  // many nodes (IsNoPlace) or connections. Another node may lose its place to this one.
   absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const rail::RailPath& path,
                                      const Origin& to = {});
   // `mark`: taken before the verdict. Removes a dead rail.
@@ -158,12 +165,13 @@ class Links final : private RouterPort {
   void OnInterfaceUp(std::uint64_t now_ns) {
     for (Peer* const peer : in_order_) peer->link->OnInterfaceUp(now_ns);
   }
-  // The node's daemon has stopped: after a reset its address refuses connections, or another node answers
-  // there. Has no effect unless its link is in grace after a reset.
+  // The node's daemon has stopped: after a reset its address refuses connections, or another node
+  // answers there. Has no effect unless its link is in grace after a reset.
   void OnGone(const NodeId& node, const std::string& why,
               LinkReason reason = LinkReason::kPeerStopped);
 
-  // Used by an orderly stop: nothing is delivered any more. SendRemaining returns true once all is sent.
+  // Used by an orderly stop: nothing is delivered any more. SendRemaining returns true once all is
+  // sent.
   void FlushAcknowledgements();
   bool PrepareRailsToSleep();
   bool SendRemaining();

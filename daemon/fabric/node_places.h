@@ -1,5 +1,6 @@
-// Decides which nodes keep a place when more want to be neighbours than the limit allows. A key holder can
-// invent nodes, so a wanted node never loses to one that merely connected. Lower claims yield first:
+// Decides which nodes keep a place when more want to be neighbours than the limit allows. A key
+// holder can invent nodes, so a wanted node never loses to one that merely connected. Lower claims
+// yield first:
 //
 //   kComes  it has connected
 //   kFound  a hello on one of this machine's interfaces has found it
@@ -40,13 +41,15 @@ struct PlaceAnswer {
 inline constexpr std::size_t NodesOfAddressMax(std::size_t nodes_max) {
   return nodes_max / 4 < 8 ? 8 : nodes_max / 4;
 }
-// Limits of further connections, in total and from one address, for nodes neither configured nor in a job.
+// Limits of further connections, in total and from one address, for nodes neither configured nor in
+// a job.
 inline constexpr std::size_t ConnectionsMax(std::size_t nodes_max) { return 2 * nodes_max; }
 inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
   return 2 * NodesOfAddressMax(nodes_max);
 }
 
-// Why a node or its connection is refused, and the remedy. `here`: "here" or "there", where the limit is.
+// Why a node or its connection is refused, and the remedy. `here`: "here" or "there", where the
+// limit is.
 std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here);
 
 bool IsTooMany(wire::VerdictCode verdict);

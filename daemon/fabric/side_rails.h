@@ -1,6 +1,7 @@
-// Side rails: rails of another transport beside the TCP connections to neighbours, over the same cables. A
-// transport implements this class in its own folder. The fabric reports connections to it; it adds its rails
-// with Links::AddSideRail, each on its connection's path with its own transport (rail_path.h).
+// Side rails: rails of another transport beside the TCP connections to neighbours, over the same
+// cables. A transport implements this class in its own folder. The fabric reports connections to
+// it; it adds its rails with Links::AddSideRail, each on its connection's path with its own
+// transport (rail_path.h).
 //
 //   connection ─▶ OnConnection ─▶ set-up with the neighbour, over the channel ─▶ AddSideRail
 //
@@ -48,9 +49,10 @@ class SideRails {
     ClusterKeyId key{};  // Proved by both sides.
   };
   virtual void OnConnection(const Connection& connection) = 0;
-  // A neighbour's message of wire::kRailSetupBytes, valid only during the call, inside a callback of Links.
-  // It may be for another transport: its first 32 bits are its kind. Kinds below 0x10000 belong to the oldest
-  // transport; another's begin at 0x10000 times its number in Transport (types/link_reason.h).
+  // A neighbour's message of wire::kRailSetupBytes, valid only during the call, inside a callback
+  // of Links. It may be for another transport: its first 32 bits are its kind. Kinds below 0x10000
+  // belong to the oldest transport; another's begin at 0x10000 times its number in Transport
+  // (types/link_reason.h).
   virtual void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) = 0;
   // A rail to a neighbour has ended, of any transport.
   virtual void OnRailGone() = 0;
@@ -59,7 +61,8 @@ class SideRails {
   virtual void AddMemory(const rail::ClientMemory& memory) = 0;
   virtual void RemoveMemory(const std::byte* data) = 0;
 
-  // Returns how much it did. Called in each turn and at deadline_ns(), never inside a callback of Links.
+  // Returns how much it did. Called in each turn and at deadline_ns(), never inside a callback of
+  // Links.
   virtual std::size_t Turn(std::uint64_t now_ns) = 0;
   virtual std::uint64_t deadline_ns() const = 0;
   // Adds the transport's state, and to each link the missing side rails with the reason.

@@ -71,7 +71,7 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 
 // A connection that lasted less is dialed only after the back-off: a pair may be unable to agree.
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
-// Dialing tries again after this long, then after twice as long. (A lost SYN is repeated after a second.)
+// Dialing tries again after this long, then after twice as long. (A lost SYN is resent after 1 s.)
 constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
 // Stop() waits this long for the rails to take what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
@@ -431,7 +431,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   if (!stopped_) std::erase_if(dialers_, [&](const auto& one) { return one.get() == &dialer; });
 }
 
-// One shared thread resolves all names, and a silent name server blocks it. So numeric addresses skip it.
+// One thread resolves all names, and a silent name server blocks it. So numeric addresses skip it.
 asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric::Resolve(
     Dialer& dialer) {
   const HostAndPort to = *Split(dialer.address);
@@ -610,7 +610,8 @@ std::size_t TcpFabric::Poll() {
   return count;
 }
 
-// Wakes the dialer whose rail has gone. Others keep waiting: a flapping link must not undo their back-off.
+// Wakes the dialer whose rail has gone. Others keep waiting: a flapping link must not undo their
+// back-off.
 void TcpFabric::OnRailGone() {
   for (const auto& side : side_rails_) side->OnRailGone();
   for (const auto& dialer : dialers_) {
@@ -639,7 +640,8 @@ void TcpFabric::Stop() {
   links_.StopRails();
 }
 
-// The last messages, such as why this daemon stops, are queued behind all others: give the rails time.
+// The last messages, such as why this daemon stops, are queued behind all others: give the rails
+// time.
 void TcpFabric::SendTheRest() {
   const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
   links_.FlushAcknowledgements();

@@ -1,11 +1,12 @@
-// The sockets of a node's links. Listens, dials, proves the key, turns proved connections into rails, and
-// watches the machine's interfaces (README.md, TcpFabric).
+// The sockets of a node's links. Listens, dials, proves the key, turns proved connections into
+// rails, and watches the machine's interfaces (README.md, TcpFabric).
 //
 //   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
 //   acceptor: prove, Judge ─▶ verdict ─▶ TLS ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
-// Each path has one connection: two cables between two nodes are two addresses and two rails. Owner: Daemon.
-// Thread: the loop's. Memory: one coroutine for each address; at most strangers_max unproved connections.
+// Each path has one connection: two cables between two nodes are two addresses and two rails.
+// Owner: Daemon. Thread: the loop's. Memory: one coroutine for each address; at most strangers_max
+// unproved connections.
 #pragma once
 
 #include <memory>
@@ -31,9 +32,10 @@ namespace mlxcomm::fabric {
 
 class TcpFabric final {
  public:
-  // Starts listening and dialing once the io_context runs. Destroy in this order: Stop(), the links (their
-  // rails use this object), this object. `side_rails`, called once, makes the other transports' rails.
-  // Errors: a listen address that cannot be parsed or bound, peers without a key.
+  // Starts listening and dialing once the io_context runs. Destroy in this order: Stop(), the links
+  // (their rails use this object), this object. `side_rails`, called once, makes the other
+  // transports' rails. Errors: a listen address that cannot be parsed or bound, peers without a
+  // key.
   static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
                                                            link::FabricOptions options,
                                                            Links& links,
@@ -43,8 +45,8 @@ class TcpFabric final {
   // The io_context must not run after it: the fabric's coroutines are suspended there.
   ~TcpFabric();
 
-  // Registers memory, so that rails may send from it without a copy. A rail that still reads it keeps its
-  // owner.
+  // Registers memory, so that rails may send from it without a copy. A rail that still reads it
+  // keeps its owner.
   void AddMemory(const rail::ClientMemory& memory) {
     for (const auto& side : side_rails_) side->AddMemory(memory);
   }
@@ -52,11 +54,11 @@ class TcpFabric final {
     for (const auto& side : side_rails_) side->RemoveMemory(data);
   }
 
-  // Passes rail events to the links' listener and returns their number, and wakes dialers whose rail has
-  // gone. Called in each turn.
+  // Passes rail events to the links' listener and returns their number, and wakes dialers whose
+  // rail has gone. Called in each turn.
   std::size_t Poll();
-  // Like RingConsumer: announces that the loop will sleep, so that rails wake it; false: something has
-  // arrived.
+  // Like RingConsumer: announces that the loop will sleep, so that rails wake it; false: something
+  // has arrived.
   bool PrepareToSleep();
   void WakeUp() { links_.WakeUp(); }
 
@@ -74,12 +76,14 @@ class TcpFabric final {
   // For example "127.0.0.1:40123", with the real port.
   std::vector<std::string> listening() const;
 
-  // New connections are proved with these keys; others are proved again, or end within new_proof_timeout.
+  // New connections are proved with these keys; others are proved again, or end within
+  // new_proof_timeout.
   void SetKeys(const ClusterKeys& keys);
   // The current key's id first; empty if there are no peers.
   std::vector<std::string> key_ids() const;
 
-  // Sends what is queued, within a second, then closes the connections. No callbacks follow. Idempotent.
+  // Sends what is queued, within a second, then closes the connections. No callbacks follow.
+  // Idempotent.
   void Stop();
 
  private:

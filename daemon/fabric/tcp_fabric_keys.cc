@@ -43,7 +43,8 @@ bool TcpFabric::IsOutdated(const NodeId& peer, const rail::RailPath& path) const
       outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
 
-// Finds the rails that must be proved again. Requests new proofs and gives up rails that take too long.
+// Finds the rails that must be proved again. Requests new proofs and gives up rails that take too
+// long.
 void TcpFabric::CheckProofs(std::uint64_t now_ns) {
   next_proof_check_ns_ = now_ns + options_.heartbeat_interval_ns;
   if (stopped_) return;

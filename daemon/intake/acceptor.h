@@ -1,17 +1,17 @@
-// Listens on the Unix socket, reads each process's hello, and refuses processes that it may not serve, with
-// the reason and the remedy.
+// Listens on the Unix socket, reads each process's hello, and refuses processes that it may not
+// serve, with the reason and the remedy.
 //
 //   connect ─▶ hello within its deadline ─▶ form, user ─▶ OnHello() ─▶ (the listener's)
 //                      │                        │             │
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
-// An unknown process costs one socket and one small frame until the deadline. At most kHellosMax hellos are
-// open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the daemon's own user. At
-// most kAcceptsPerTurn connections are accepted before the next OnTurn(), so that a flood does not block the
-// loop.
+// An unknown process costs one socket and one small frame until the deadline. At most kHellosMax
+// hellos are open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the
+// daemon's own user. At most kAcceptsPerTurn connections are accepted before the next OnTurn(), so
+// that a flood does not block the loop.
 //
-// Owner: Intake. Thread: the loop's; refused() from any. Memory: the open hellos. The io_context must not run
-// after the acceptor is destroyed.
+// Owner: Intake. Thread: the loop's; refused() from any. Memory: the open hellos. The io_context
+// must not run after the acceptor is destroyed.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@ using LocalStream = asio::local::stream_protocol;
 class HelloListener {
  public:
   virtual ~HelloListener() = default;
-  // Called for a valid hello from a user who may connect. Takes over the socket's descriptor, or returns the
-  // refusal to send.
+  // Called for a valid hello from a user who may connect. Takes over the socket's descriptor, or
+  // returns the refusal to send.
   virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                           const queue::PeerCredentials& credentials, const User& user) = 0;
 };
@@ -56,8 +56,8 @@ struct AcceptorOptions {
   UserDirectory::Lookup lookup = &UserDirectory::AskSystem;
 };
 
-// Refuses a new descriptor among the last 64 (at most a quarter) of the process's limit, which are reserved
-// for root and the daemon's user.
+// Refuses a new descriptor among the last 64 (at most a quarter) of the process's limit, which are
+// reserved for root and the daemon's user.
 Failure CheckFilesLeft(int descriptor);
 
 class Acceptor {
@@ -66,8 +66,9 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  // Opening a session maps memory and makes descriptors, which delays payload. Sessions beyond this rate
-  // wait; beyond kSessionsWaitingMax they are refused. Root and the daemon's user are not limited.
+  // Opening a session maps memory and makes descriptors, which delays payload. Sessions beyond this
+  // rate wait; beyond kSessionsWaitingMax they are refused. Root and the daemon's user are not
+  // limited.
   static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
   static constexpr std::uint32_t kSessionsWaitingMax = 128;
 
@@ -92,7 +93,8 @@ class Acceptor {
   }
   // Returns the listen socket for the next program. Call it at rest.
   absl::StatusOr<ListenSocket> HandOver();
-  // Call it once each turn of the loop, before it sleeps: allows the next kAcceptsPerTurn connections.
+  // Call it once each turn of the loop, before it sleeps: allows the next kAcceptsPerTurn
+  // connections.
   void OnTurn() {
     accepted_in_turn_ = 0;
     BeginToAccept();

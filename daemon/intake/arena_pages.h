@@ -1,14 +1,14 @@
-// Keeps a client from returning pages of its arena to the system while a device has them registered: the
-// device keeps accessing the old physical pages.
+// Keeps a client from returning pages of its arena to the system while a device has them
+// registered: the device keeps accessing the old physical pages.
 //
 //   daemon  registered := 1, then reads giving_back      1: not now
 //   client  giving_back := 1, then reads registered      1: the pages stay
 //
-// If both start at once, at least one of them sees the other. Neither waits: a client that sets giving_back
-// forever only gets its own payload copied.
+// If both start at once, at least one of them sees the other. Neither waits: a client that sets
+// giving_back forever only gets its own payload copied.
 //
-// Owner: the session, and all parts that may still register. Thread: any. Memory: keeps the queue's segment,
-// which holds the two words (queue::ArenaPages).
+// Owner: the session, and all parts that may still register. Thread: any. Memory: keeps the queue's
+// segment, which holds the two words (queue::ArenaPages).
 #pragma once
 
 #include <atomic>

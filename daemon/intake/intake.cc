@@ -351,7 +351,8 @@ void Intake::GivePage(std::uint64_t group, const std::vector<SessionId>& session
   page.CloseDescriptor();
 }
 
-// All ranks may write to a page, and processes of different accounts do not trust each other's memory.
+// All ranks may write to a page, and processes of different accounts do not trust each other's
+// memory.
 bool Intake::AreOfOneAccount(const std::vector<SessionId>& sessions) const {
   std::optional<uid_t> account;
   for (const SessionId id : sessions) {
@@ -407,7 +408,8 @@ void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
   }
 }
 
-// The ring has woken the loop, which is all it is for: submissions are read first, doorbells emptied later.
+// The ring has woken the loop, which is all it is for: submissions are read first, doorbells
+// emptied later.
 void Intake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);

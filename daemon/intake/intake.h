@@ -1,5 +1,6 @@
-// Intake: the local processes of this node. It accepts and identifies them on the Unix socket, gives each its
-// arena, queue and doorbell, passes the connection to gRPC, and carries submissions and completions.
+// Intake: the local processes of this node. It accepts and identifies them on the Unix socket,
+// gives each its arena, queue and doorbell, passes the connection to gRPC, and carries submissions
+// and completions.
 //
 //   connect ─credentials, hello─▶ session open ─doorbell EOF / process exit / garbage─▶ ended
 //                                                                       │
@@ -7,9 +8,9 @@
 //
 // README.md, Checks, describes the checks of shared memory.
 //
-// Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max + kToolsMax
-// + kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The io_context must not run
-// after the intake is destroyed.
+// Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max +
+// kToolsMax + kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The
+// io_context must not run after the intake is destroyed.
 #pragma once
 
 #include <atomic>
@@ -55,8 +56,8 @@ class IntakeListener {
   // Passes ownership of the connection after the hello to control.
   virtual void OnConnection(SessionId session, ControlConnection connection) = 0;
   virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
-  // The process has exited, or its session was ended. Called once for each opened session, whose memory stays
-  // mapped until ReleaseMemory(session).
+  // The process has exited, or its session was ended. Called once for each opened session, whose
+  // memory stays mapped until ReleaseMemory(session).
   virtual void OnSessionEnded(SessionId session, const absl::Status& why) = 0;
   // A client's arena, which stays mapped as long as a pointer to it lives.
   virtual void OnArenaMade(const std::shared_ptr<const platform::SharedSegment>& /*arena*/,
@@ -69,7 +70,7 @@ struct IntakeOptions {
   std::uint32_t clients_max = 64;
   std::uint64_t arena_bytes_max = 0;  // Limit of one client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
-  std::uint64_t rendezvous_timeout_ns = 0;                  // Sent in DaemonHello; 0: not sent.
+  std::uint64_t rendezvous_timeout_ns = 0;  // Sent in DaemonHello; 0: not sent.
   // Sent in DaemonHello.
   queue::Scheduling scheduling = queue::Scheduling::kAuto;
   std::uint16_t spin_ms = 0;
@@ -79,9 +80,9 @@ struct IntakeOptions {
   UserOptions users;
   // 0 means three quarters of the limits for all if all_users is set, otherwise all.
   Amounts per_user;
-  // Limits all clients together; `clients` is not used. 0: twice the arena bytes of clients_max clients,
-  // because clients that have ended keep theirs for a moment; and the operations that clients_max clients can
-  // have in flight.
+  // Limits all clients together; `clients` is not used. 0: twice the arena bytes of clients_max
+  // clients, because clients that have ended keep theirs for a moment; and the operations that
+  // clients_max clients can have in flight.
   Amounts all;
 };
 
@@ -106,26 +107,28 @@ class Intake final : public Processes, private HelloListener {
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // Limits users without sees_all.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
   static constexpr std::size_t kSubmissionsOfUserPerTurn = 256;
-  // Calls of a user that fail at submission. Each of 32 ranks may make a thousand calls in a failed group.
+  // Calls of a user that fail at submission. Each of 32 ranks may make a thousand calls in a failed
+  // group.
   static constexpr platform::Rate kFailedCalls = {.burst = 32'768, .per_second = 8'000};
-  // A session pauses this long when its user exceeds kFailedCalls, or when it rings without submissions.
+  // A session pauses this long when its user exceeds kFailedCalls, or when it rings without
+  // submissions.
   static constexpr std::uint64_t kPauseNs = 10'000'000;
-  // Doorbells are emptied before the loop sleeps, and at the latest after this many turns, because a closed
-  // doorbell shows that its process has exited.
+  // Doorbells are emptied before the loop sleeps, and at the latest after this many turns, because
+  // a closed doorbell shows that its process has exited.
   static constexpr std::uint32_t kTurnsUndrainedMax = 64;
 
-  // Listens on the socket (SocketFile). ALREADY_EXISTS: another daemon has it. `listen_socket`: handed over
-  // by the previous program.
+  // Listens on the socket (SocketFile). ALREADY_EXISTS: another daemon has it. `listen_socket`:
+  // handed over by the previous program.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener,
                                                         ListenSocket listen_socket = {});
   ~Intake() override;  // Removes the socket file.
 
-  // Passes a limited number of submissions of each queue and each user to the listener, and returns how many.
-  // Call it once each turn; it also allows the next few processes to connect.
+  // Passes a limited number of submissions of each queue and each user to the listener, and returns
+  // how many. Call it once each turn; it also allows the next few processes to connect.
   std::size_t Poll();
-  // Empties the doorbells that rang, which may end sessions, and announces on all queues that the loop will
-  // sleep in the io_context, so that doorbells wake it. False if a submission has arrived
+  // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
+  // loop will sleep in the io_context, so that doorbells wake it. False if a submission has arrived
   // in the meantime.
   bool PrepareToSleep();
   void WakeUp();
@@ -146,8 +149,9 @@ class Intake final : public Processes, private HelloListener {
   // Ends a session and closes its doorbell and connection; OnSessionEnded follows in a later turn.
   void End(SessionId session, const absl::Status& why);
 
-  // The session that may use this token on this connection, named as gRPC names it: "fd:N" up to 1.5x. Later
-  // releases name every Unix socket "unix:"; then the token (128 secret random bits) alone decides.
+  // The session that may use this token on this connection, named as gRPC names it: "fd:N" up to
+  // 1.5x. Later releases name every Unix socket "unix:"; then the token (128 secret random bits)
+  // alone decides.
   std::optional<SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) const;
   IntakeCounters counters() const {
     return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
@@ -156,7 +160,8 @@ class Intake final : public Processes, private HelloListener {
     return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
   }
 
-  // Refuses new clients with `failure`. Tools, and processes that are connected, are served as before.
+  // Refuses new clients with `failure`. Tools, and processes that are connected, are served as
+  // before.
   void RefuseClients(const Failure& failure) { refusal_ = failure; }
   // Closes and removes the socket: no process can connect any more.
   void StopAccepting() { acceptor_.Stop(); }
@@ -167,8 +172,8 @@ class Intake final : public Processes, private HelloListener {
   void GoOn() { acceptor_.GoOn(); }
   absl::StatusOr<ListenSocket> HandOver() { return acceptor_.HandOver(); }
 
-  // Called by a session: its process rang its doorbell or has exited. OnRung is not called again until
-  // TakeRings() and ListenForRings().
+  // Called by a session: its process rang its doorbell or has exited. OnRung is not called again
+  // until TakeRings() and ListenForRings().
   void OnRung(SessionId session);
   void OnProcessGone(SessionId session) {
     End(session, absl::UnavailableError("its process ended"));

@@ -1,5 +1,5 @@
-// The local processes, as jobs and the node use them. Intake implements it over shared memory, the simulator
-// over its clients.
+// The local processes, as jobs and the node use them. Intake implements it over shared memory, the
+// simulator over its clients.
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; may not call back.
 #pragma once

@@ -115,8 +115,8 @@ void Session::Watch() {
   const auto gone = [&intake = intake_, id = id_] { intake.OnProcessGone(id); };
   platform::ProcessExit exit = platform::ProcessExit::Watch(peer_.pid);
   if (!exit.valid()) {
-    // ESRCH: the process has exited, but a child may keep the doorbell open. After other errors, only a
-    // closed doorbell shows the exit.
+    // ESRCH: the process has exited, but a child may keep the doorbell open. After other errors,
+    // only a closed doorbell shows the exit.
     if (errno == ESRCH) asio::post(exit_.get_executor(), gone);
     return;
   }

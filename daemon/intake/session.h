@@ -2,8 +2,8 @@
 //
 //   open ──doorbell EOF, process exit, garbage, End()──▶ ended ──ReleaseMemory()──▶ (gone)
 //
-// Owner: Intake. Thread: the loop's. Memory: its two segments, until it is destroyed; the arena as long as a
-// rail holds it.
+// Owner: Intake. Thread: the loop's. Memory: its two segments, until it is destroyed; the arena as
+// long as a rail holds it.
 #pragma once
 
 #include <algorithm>
@@ -46,9 +46,9 @@ struct SessionIdentity {
   Peer peer;
 };
 
-// The connection of a process after its hello, with the pair of sockets between it and gRPC: process ─▶
-// relay ─▶ grpc. The pair is made before the hello is answered, so a daemon without free descriptors can
-// still refuse.
+// The connection of a process after its hello, with the pair of sockets between it and gRPC:
+// process ─▶ relay ─▶ grpc. The pair is made before the hello is answered, so a daemon without free
+// descriptors can still refuse.
 struct ControlConnection {
   FileDescriptor process;  // Invalid until the hello is answered.
   FileDescriptor relay;    // The other end of `grpc`.
@@ -66,11 +66,12 @@ class Session {
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
   // One less than the slots for completions, so that each operation's completion fits.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
-  // A library may ring once more for a submission that the loop has already polled, but not this often.
+  // A library may ring once more for a submission that the loop has already polled, but not this
+  // often.
   static constexpr std::uint32_t kRingsForNothingMax = 64;
 
-  // Makes arena and queue for a kClient. `doorbell` is the daemon's end of the pair. The intake is called for
-  // rings and for the process's exit, and must outlive the io_context's last turn.
+  // Makes arena and queue for a kClient. `doorbell` is the daemon's end of the pair. The intake is
+  // called for rings and for the process's exit, and must outlive the io_context's last turn.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          FileDescriptor doorbell,
@@ -100,8 +101,8 @@ class Session {
   void Watch();
   // Empties the doorbell, up to a bound. False if the other end is closed.
   bool TakeRings();
-  // Allows the next OnRung(), which limits the cost of a process that rings without end. Watch() makes the
-  // first call.
+  // Allows the next OnRung(), which limits the cost of a process that rings without end. Watch()
+  // makes the first call.
   void ListenForRings();
   void IgnoreRings();
   // Keeps a duplicate of the process's connection, which control owns, for End() to shut down.
@@ -120,7 +121,8 @@ class Session {
   // Counts a ring. Returns true after too many without a submission.
   bool RingsForNothing() { return ++rings_for_nothing_ > kRingsForNothingMax; }
 
-  // The queue; only for open clients. Each submission counts as in flight; the caller checks kInFlightMax.
+  // The queue; only for open clients. Each submission counts as in flight; the caller checks
+  // kInFlightMax.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
   // False if the ring is full, because the client does not read its completions.
   [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);

@@ -66,7 +66,8 @@ absl::Status SocketFile::MakeFolder() const {
   return Unfit("the socket's folder " + folder.string(), std::strerror(errno));
 }
 
-// A user who may write to the folder, or who makes it first in /tmp, could put another socket there.
+// A user who may write to the folder, or who makes it first in /tmp, could put another socket
+// there.
 absl::Status SocketFile::CheckFolder() const {
   const std::string folder = FolderOf(path_).string();
   struct stat facts{};
@@ -104,8 +105,8 @@ absl::Status SocketFile::TakeLock() {
                    " (mlxcommctl status): stop it first, or give this one another socket_path"));
 }
 
-// A slow or stopped daemon still listens, so only a refused connection proves a socket stale. macOS also
-// refuses when a backlog is full, but a daemon with a backlog here would hold the lock.
+// A slow or stopped daemon still listens, so only a refused connection proves a socket stale. macOS
+// also refuses when a backlog is full, but a daemon with a backlog here would hold the lock.
 absl::Status SocketFile::ClearPath() const {
   struct stat facts{};
   if (::lstat(path_.c_str(), &facts) != 0) {
@@ -150,7 +151,8 @@ absl::Status SocketFile::ReportPresence() {
   return Unfit(name, std::strerror(reason));
 }
 
-// No process can connect before listen(), so chmod may follow the bind; a umask would affect every thread.
+// No process can connect before listen(), so chmod may follow the bind; a umask would affect every
+// thread.
 absl::Status SocketFile::Bind(int socket) {
   const sockaddr_un address = AddressOf(path_);
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

@@ -3,10 +3,10 @@
 //   Claim(): the folder is safe ─▶ the lock is ours ─▶ no process answers at the path
 //   Bind() ─▶ (the acceptor listens) ─▶ Remove(), or HandOver() ─▶ (exec) ─▶ Adopt()
 //
-// An empty lock file next to the socket ("PATH.lock"), held until Remove() or the end of the process, keeps
-// two daemons that start at once apart (README.md, Decisions). "PATH.running" holds the daemon's pid: it
-// shows clients that a busy daemon is running (proto/queue/dial.h), and log rotation which process to
-// signal.
+// An empty lock file next to the socket ("PATH.lock"), held until Remove() or the end of the
+// process, keeps two daemons that start at once apart (README.md, Decisions). "PATH.running" holds
+// the daemon's pid: it shows clients that a busy daemon is running (proto/queue/dial.h), and log
+// rotation which process to signal.
 //
 // Owner: Acceptor. Thread: the loop's.
 #pragma once
@@ -31,13 +31,13 @@ class SocketFile {
   SocketFile(std::string path, bool all_users) : path_(std::move(path)), all_users_(all_users) {}
   ~SocketFile() { Remove(); }
 
-  // Removes a socket without a listener, and makes a missing folder. ALREADY_EXISTS: another daemon has the
-  // path. FAILED_PRECONDITION: the path cannot be used; the message has the remedy.
+  // Removes a socket without a listener, and makes a missing folder. ALREADY_EXISTS: another daemon
+  // has the path. FAILED_PRECONDITION: the path cannot be used; the message has the remedy.
   absl::Status Claim();
   // Binds `socket` to the path, for this user only (0600) or for all users (0666).
   absl::Status Bind(int socket);
-  // Replaces Claim() and Bind() if the previous program did both. NOT_FOUND: the socket has another path; it
-  // is closed and its files are removed.
+  // Replaces Claim() and Bind() if the previous program did both. NOT_FOUND: the socket has another
+  // path; it is closed and its files are removed.
   absl::Status Adopt(ListenSocket& listen_socket);
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();

@@ -1,6 +1,6 @@
-// Checked submissions and the figures that a process reports about itself: plain values that the node gets
-// from the intake or the simulator. The check is a pure function of a private copy of the entry and never
-// reads shared memory.
+// Checked submissions and the figures that a process reports about itself: plain values that the
+// node gets from the intake or the simulator. The check is a pure function of a private copy of the
+// entry and never reads shared memory.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace mlxcomm::intake {
 
 using SessionId = std::uint64_t;  // Never reused, never 0.
 
-// A submission with valid fields. The offsets lie in the session's arena; the group checks the extents,
-// which depend on its size.
+// A submission with valid fields. The offsets lie in the session's arena; the group checks the
+// extents, which depend on its size.
 struct Submission : CallerMemory {
   queue::SubmissionEntry entry;  // The copy.
 };
@@ -27,8 +27,8 @@ struct CopiedResults {
   std::uint64_t nanoseconds = 0;
 };
 
-// INVALID_ARGUMENT: the operation is answered with it. DATA_LOSS: no client library writes it, so the session
-// ends.
+// INVALID_ARGUMENT: the operation is answered with it. DATA_LOSS: no client library writes it, so
+// the session ends.
 absl::StatusOr<Submission> CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
                                            std::uint64_t arena_bytes);
 

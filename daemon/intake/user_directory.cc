@@ -32,7 +32,8 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
   return std::ranges::find(account.groups, *found) != account.groups.end();
 }
 
-// The system reports the same error for too many threads and for too little memory for their stacks.
+// The system reports the same error for too many threads and for too little memory for their
+// stacks.
 absl::Status NoThread(const std::string& why) {
   const std::string memory = platform::MemoryLimits();
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -130,7 +131,8 @@ void UserDirectory::Work(std::shared_ptr<Questions> questions) {
     absl::StatusOr<User> user = questions->lookup(uid, questions->options);
     lock.lock();
     if (questions->asker == nullptr) return;
-    // The lock keeps the asker and its io_context alive; the loop does not run after the asker is destroyed.
+    // The lock keeps the asker and its io_context alive; the loop does not run after the asker is
+    // destroyed.
     asio::post(questions->asker->io_, [asker = questions->asker, uid, user = std::move(user)] {
       asker->OnAnswer(uid, user);
     });

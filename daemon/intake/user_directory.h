@@ -1,15 +1,17 @@
-// Looks up the user of a local process: the name for its jobs, and whether it may see all users' jobs.
+// Looks up the user of a local process: the name for its jobs, and whether it may see all users'
+// jobs.
 //
 //   Find(uid) ─known─▶ User
 //      └──not yet: AwaitAnswer() ─▶ the directory's thread asks the system ─▶ the waiters' timers
 //                                                                              are cancelled
 //
-// The system may query a directory on the network and block for seconds or forever. So a separate thread
-// makes the queries, one at a time, and each waiter has a deadline. The thread is never joined, because
-// a blocked query cannot be cancelled. Answers are cached for kKeptNs, errors for kErrorKeptNs.
+// The system may query a directory on the network and block for seconds or forever. So a separate
+// thread makes the queries, one at a time, and each waiter has a deadline. The thread is never
+// joined, because a blocked query cannot be cancelled. Answers are cached for kKeptNs, errors for
+// kErrorKeptNs.
 //
-// Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a query for
-// each waiting user, which the acceptor bounds.
+// Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a
+// query for each waiting user, which the acceptor bounds.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +64,8 @@ class UserDirectory {
 
   // The cached answer for the user, or the system's error. nullopt if no answer is cached.
   std::optional<absl::StatusOr<User>> Find(uid_t uid, std::uint64_t now_ns);
-  // Queries the system unless a query is pending, and cancels `timer` when the answer arrives. The caller
-  // must call StopWaiting() afterwards.
+  // Queries the system unless a query is pending, and cancels `timer` when the answer arrives. The
+  // caller must call StopWaiting() afterwards.
   void AwaitAnswer(uid_t uid, asio::steady_timer& timer);
   void StopWaiting(uid_t uid, asio::steady_timer& timer) { waiting_.erase({uid, &timer}); }
 

@@ -49,8 +49,8 @@ class UserLimits {
   UserUse& Of(uid_t uid) { return users_.at(uid); }
   // The client has ended.
   void Leave(UserUse& use);
-  // The client's arena is released; `operations` of it were still in flight. Erases the use once no other
-  // client shares it.
+  // The client's arena is released; `operations` of it were still in flight. Erases the use once no
+  // other client shares it.
   void Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t operations);
 
   // RESOURCE_EXHAUSTED: the limit is exceeded. The operation counts anyway, until EndOperation().

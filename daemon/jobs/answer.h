@@ -1,5 +1,5 @@
-// The answer to one control call: given exactly once. A dropped answer reports that the daemon is stopping
-// (services/unary_call.h), so drop one only then.
+// The answer to one control call: given exactly once. A dropped answer reports that the daemon is
+// stopping (services/unary_call.h), so drop one only then.
 //
 // Owner: the part of the node that owes the answer, or the thread that works it out
 // (services/answer_thread.h). Thread: its owner's. Memory: one object for each call.

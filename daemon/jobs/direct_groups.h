@@ -2,12 +2,12 @@
 // (proto/meeting/README.md): one for each group whose ranks are all local.
 //
 //   group made ─▶ page, given to each rank's process ─all have mapped it, Reopen─▶ open
-//   a rank ends or leaves, the group fails, a rank asks ─Close─▶ closed; operations that its ranks had
-//       called there, and cannot finish there, are submitted for them
+//   a rank ends or leaves, the group fails, a rank asks ─Close─▶ closed; operations that its ranks
+//       had called there, and cannot finish there, are submitted for them
 //   a number of submissions later ─Reopen─▶ open
 //
-// Owner: Jobs. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one user has
-// at most three quarters.
+// Owner: Jobs. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one
+// user has at most three quarters.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,8 @@ class DirectGroups {
   void OnGroupMade(std::uint64_t group);
   void OnGroupRemoved(std::uint64_t group);
 
-  // The number of a collective from the rank's queue; none: the next one. Closes the page if the submission
-  // asks for it.
+  // The number of a collective from the rank's queue; none: the next one. Closes the page if the
+  // submission asks for it.
   std::optional<std::uint64_t> NumberOf(std::uint32_t rank, const queue::SubmissionEntry& entry);
   // A collective of the group has been submitted; opens the page if it is time.
   void AfterSubmission(std::uint64_t group);
@@ -61,7 +61,8 @@ class DirectGroups {
   void CloseForGood(std::uint64_t group);
   void CloseAllOf(SessionId session);
 
-  // Reports operations that have ended on pages to the core and the record; limits the rate for each page.
+  // Reports operations that have ended on pages to the core and the record; limits the rate for
+  // each page.
   void Harvest();
   // Also closes pages on which a rank has waited for a long time.
   void OnTime();
@@ -82,7 +83,8 @@ class DirectGroups {
     std::uint64_t harvested_ns = 0;
     bool is_harvested = true;                              // No more operations can end on it.
     std::vector<record::OperationCounts::Counts> counted;  // Indexed by kind and type.
-    // Operations that not all ranks have recorded yet: by number % kRecords, with room for each rank.
+    // Operations that not all ranks have recorded yet: by number % kRecords, with room for each
+    // rank.
     struct Partly {
       std::uint64_t number_plus_one = 0;
       std::uint32_t calls = 0;

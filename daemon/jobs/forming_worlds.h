@@ -3,8 +3,8 @@
 //   WorldFormed ─▶ the group exists here ─there is a route to each of its nodes─▶ WorldJoined
 //        ─rank 0's node has it from all, and has its own routes─▶ WorldReady ─▶ processes begin
 //
-// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
-// Memory: an entry for each world that is forming; at most as many as groups.
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: an entry for each world that is forming; at most as many as groups.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ class FormingWorlds {
         way_timeout_ns_(way_timeout_ns),
         outbox_(outbox) {}
 
-  // The group has been made here. `members` is in order of rank; `is_reachable` reports whether a route leads
-  // to a node.
+  // The group has been made here. `members` is in order of rank; `is_reachable` reports whether a
+  // route leads to a node.
   void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
            absl::FunctionRef<bool(const NodeId&)> is_reachable, std::uint64_t now_ns);
-  // Call it when the world has failed or has no rank left here. Returns a text that names the nodes that had
-  // not joined, as far as this one knows.
+  // Call it when the world has failed or has no rank left here. Returns a text that names the nodes
+  // that had not joined, as far as this one knows.
   std::string Remove(std::uint64_t group);
   // A local rank has left the group in an orderly way.
   void OnLeft(std::uint64_t group, std::uint32_t rank);
@@ -55,8 +55,8 @@ class FormingWorlds {
     std::vector<FormedMember> members;  // Indexed by rank.
     std::uint64_t way_deadline_ns = 0;
     std::uint32_t first_late = 0;  // The local rank whose deadline comes first.
-    // Other nodes, each by its first rank: all of them, those without a route, and those that have not joined
-    // (coordinator only).
+    // Other nodes, each by its first rank: all of them, those without a route, and those that have
+    // not joined (coordinator only).
     std::vector<std::uint32_t> nodes;
     std::vector<std::uint32_t> wayless;
     std::vector<std::uint32_t> not_joined;

@@ -1,5 +1,5 @@
-// Logs what happens to jobs, for people: one event for each thing that an operator wants to know, never one
-// for a single operation. Also names groups in the record.
+// Logs what happens to jobs, for people: one event for each thing that an operator wants to know,
+// never one for a single operation. Also names groups in the record.
 //
 // Owner: Jobs. Thread: the node's. Memory: job_history.h.
 #pragma once

@@ -3,8 +3,9 @@
 //   OnFormed ─▶ running ─OnFailed─▶ failed ─OnRemoved─▶ kept for kKeptNs ─▶ forgotten
 //                  └──── OnShrunk: the job continues as its new group ───┘
 //
-// Owner: JobEvents. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
-// most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most kTextBytesMax bytes.
+// Owner: JobEvents. Thread: the node's; time is an argument. Memory: an entry for each world group,
+// and at most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most
+// kTextBytesMax bytes.
 #pragma once
 
 #include <cstddef>

@@ -525,7 +525,8 @@ void Jobs::On(const WorldReady& ready) {
   forming_.erase(found);
 }
 
-// Answers for worlds that failed, or lost all local ranks, before they were ready; waits for the verdict.
+// Answers for worlds that failed, or lost all local ranks, before they were ready; waits for the
+// verdict.
 void Jobs::RefuseFailedWorlds() {
   std::erase_if(forming_, [this](const auto& entry) {
     const auto& [group, forming] = entry;

@@ -1,11 +1,12 @@
-// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk groups.
+// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk
+// groups.
 //
 //   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
 //   Shrink ─▶ Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
-//   Split, Release, Detach, a process that ends ─▶ Membership, and the ranks that wait for that rank
+//   Split, Release, Detach, a process ends ─▶ Membership, and the ranks that wait for that rank
 //
-// Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and one
-// for each world that forms.
+// Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and
+// one for each world that forms.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ using Nodes = std::map<NodeId, link::NodeIdentity>;  // Reachable nodes.
 
 class Jobs final : private ShrinkGroups {
  public:
-  // All outlive it. `now_ns` is the node's time. Messages to other nodes are appended to the core's actions,
-  // so that they leave in the order of the events that caused them.
+  // All outlive it. `now_ns` is the node's time. Messages to other nodes are appended to the core's
+  // actions, so that they leave in the order of the events that caused them.
   Jobs(const JobsOptions& options, const link::NodeIdentity& self,
        collective::Collectives& collectives, fabric::Links& links, const Nodes& nodes,
        OperationRecorder& recorder, intake::Processes& processes, record::EventSink& events,
@@ -50,8 +51,8 @@ class Jobs final : private ShrinkGroups {
   // Its memory is released once no operation names it.
   void OnSessionEnded(SessionId session, const std::string& why);
 
-  // Control calls (proto/mlxcomm/v1/control.proto), made through Node::Call. `call` differs for each Attach
-  // and Shrink, so that cancelling one never cancels the next on the same session.
+  // Control calls (proto/mlxcomm/v1/control.proto), made through Node::Call. `call` differs for
+  // each Attach and Shrink, so that cancelling one never cancels the next on the same session.
   void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
               std::unique_ptr<AttachAnswer> answer);
   void CancelAttach(SessionId session, std::uint64_t call);
@@ -63,8 +64,8 @@ class Jobs final : private ShrinkGroups {
   void CancelShrink(SessionId session, std::uint64_t call);
   void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
   void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
-  // Fails the job's groups, and refuses its local ranks that wait for others or for a shrink. `reply` has the
-  // fields that the node does not know.
+  // Fails the job's groups, and refuses its local ranks that wait for others or for a shrink.
+  // `reply` has the fields that the node does not know.
   void EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
               EndJobAnswer& answer);
   // Refuses processes that wait to join, and from now on every join and shrink. Groups that still
@@ -101,8 +102,9 @@ class Jobs final : private ShrinkGroups {
   std::uint64_t NextDeadline() const;
   // Carries out what the last calls have caused; messages are appended to the core's actions.
   void CarryOut();
-  // The end of a turn: reports groups that have failed, answers for worlds that failed before they were
-  // ready, removes groups that all ranks have left, and releases memory that no operation names any more.
+  // The end of a turn: reports groups that have failed, answers for worlds that failed before they
+  // were ready, removes groups that all ranks have left, and releases memory that no operation
+  // names any more.
   void CleanUp();
 
   Membership& membership() { return membership_; }

@@ -1,13 +1,14 @@
 // Tracks which process on this node holds which rank of which group.
 //
-// The first local rank that asks for a group makes it, and gives the other local ranks a place in it. So a
-// process that ends before it asks fails the group as well. README.md, Membership, has the states of a place.
+// The first local rank that asks for a group makes it, and gives the other local ranks a place in
+// it. So a process that ends before it asks fails the group as well. README.md, Membership, has the
+// states of a place.
 //
-// One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do not keep
-// other users' jobs from forming. Users without a name are not limited.
+// One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do
+// not keep other users' jobs from forming. Users without a name are not limited.
 //
-// Owner: Jobs. Thread: the loop's; time is an argument. Memory: an entry for each group and each place, at
-// most kGroupsMax groups, and kPlacesMax places of a session.
+// Owner: Jobs. Thread: the loop's; time is an argument. Memory: an entry for each group and each
+// place, at most kGroupsMax groups, and kPlacesMax places of a session.
 #pragma once
 
 #include <cstddef>
@@ -73,8 +74,8 @@ class Membership {
   // The session's rank joins the group; the first one on this node makes it.
   [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
 
-  // Leaves one group in order. Returns the groups left, including those split from it that the session had
-  // not asked for yet; empty: not one of its groups.
+  // Leaves one group in order. Returns the groups left, including those split from it that the
+  // session had not asked for yet; empty: not one of its groups.
   std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
   std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns) {
     return LeaveEverything(session, {}, now_ns);
@@ -88,8 +89,8 @@ class Membership {
               std::uint64_t now_ns) {
     Leave(session, group, {false, why}, now_ns);
   }
-  // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups split from
-  // it, even if its own daemon never knew them.
+  // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups
+  // split from it, even if its own daemon never knew them.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
 
   // Forgets groups that all local ranks have left; returns their ids.

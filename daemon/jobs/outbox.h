@@ -1,5 +1,5 @@
-// Collects what the state machines of this folder ask for. An event is a call, which appends requests to the
-// outbox; Jobs carries them out in order once the call has returned.
+// Collects what the state machines of this folder ask for. An event is a call, which appends
+// requests to the outbox; Jobs carries them out in order once the call has returned.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   return message;
 }
 
-// "A=1a2b B=*3c4d*5e6f*": the variables by name; between * are addresses that "localhost" may stand for.
+// "A=1a2b B=*3c4d*5e6f*": the variables by name; between * are addresses that "localhost" may stand
+// for.
 std::map<std::string, std::string> Variables(const std::string& named_by) {
   std::map<std::string, std::string> variables;
   for (const absl::string_view variable : absl::StrSplit(named_by, ' ')) {
@@ -430,8 +431,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   }
 }
 
-// Nodes outside the world may miss it. So may a restarted daemon, if the world has an attempt of its earlier
-// run.
+// Nodes outside the world may miss it. So may a restarted daemon, if the world has an attempt of
+// its earlier run.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank) {
   const v1::PeerMessage message =
       Withdrawal({formed.user(), formed.job()}, formed.members(static_cast<int>(rank)).attempt());
@@ -499,9 +500,9 @@ std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::ui
   return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ShortList(missing, ", ", 80));
 }
 
-// Jobs of one user and launcher that have different ranks and together have all of them: their names
-// come from variables that were meant to be the same. This job comes first; empty: no others, or
-// too many.
+// Jobs of one user and launcher that have different ranks and together have all of them: their
+// names come from variables that were meant to be the same. This job comes first; empty: no others,
+// or too many.
 std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& id) const {
   constexpr std::size_t kPartsMax = 16;
   const auto own = jobs_.find(id);
@@ -527,8 +528,8 @@ std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& i
   return parts;
 }
 
-// "localhost" on rank 0's node is the address that the others have for that node: ranks here that were given
-// "localhost" take the others' job name.
+// "localhost" on rank 0's node is the address that the others have for that node: ranks here that
+// were given "localhost" take the others' job name.
 void Rendezvous::JoinOtherHalf(const JobId& id) {
   const std::vector<Jobs::const_iterator> parts = PartsOf(id);
   if (parts.size() != 2) return;

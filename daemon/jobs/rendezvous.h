@@ -7,10 +7,11 @@
 // The node of rank 0 decides, so there is one world group, in whatever order announcements arrive.
 // See README.md, Rendezvous.
 //
-// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
-// Memory: an entry for each waiting rank (kWaitingMax of other nodes, kWaitingPerNodeMax of one), for ranks
-// announced after their world (kSettledMax), for ranks that left while another waits here (kLeftMax), and
-// for worlds of nodes whose restart this node has not noticed yet (kHeldMax).
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: an entry for each waiting rank (kWaitingMax of other nodes, kWaitingPerNodeMax of
+// one), for ranks announced after their world (kSettledMax), for ranks that left while another
+// waits here (kLeftMax), and for worlds of nodes whose restart this node has not noticed yet
+// (kHeldMax).
 #pragma once
 
 #include <cstdint>
@@ -74,8 +75,8 @@ class Rendezvous {
   void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
   void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
   void OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed);
-  // Takes worlds that were held until this node noticed another's restart. Call it after the groups of a lost
-  // node have failed, and with a group that has failed on another node.
+  // Takes worlds that were held until this node noticed another's restart. Call it after the groups
+  // of a lost node have failed, and with a group that has failed on another node.
   void TakeHeld();
   void TakeHeld(std::uint64_t group);
   void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
@@ -84,8 +85,9 @@ class Rendezvous {
   std::uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : *deadlines_.begin(); }
   // Returns, for status, all waiting ranks, local and remote, by job and rank.
   std::vector<Waiting> AllWaiting() const;
-  // Names jobs that look like parts of one, and the variables by which their names differ, in a text for
-  // people; empty: none. Two launches at once never look like that, because each has all its ranks.
+  // Names jobs that look like parts of one, and the variables by which their names differ, in a
+  // text for people; empty: none. Two launches at once never look like that, because each has all
+  // its ranks.
   std::string DescribeOtherHalf(const JobId& id) const;
   std::string DescribeOtherHalf(std::uint64_t session) const;
   std::string NodeName(const NodeId& node) const;

@@ -321,8 +321,8 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   }
   const std::vector<std::uint32_t> ranks(formed.ranks().begin(), formed.ranks().end());
   if (!IsForItsSenderToForm(node, ranks, *round)) return false;
-  // A later former considers more ranks gone. Ranks that asked it have found the earlier former lost, and no
-  // node that is ready.
+  // A later former considers more ranks gone. Ranks that asked it have found the earlier former
+  // lost, and no node that is ready.
   for (auto& [id, forming] : forming_) {
     if (forming.group != formed.group() || forming.first_rank >= ranks.front() ||
         forming.in_doubt || forming.former == self_) {

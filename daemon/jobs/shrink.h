@@ -6,9 +6,9 @@
 //
 // README.md, Shrink, describes what happens if the node that forms the group is lost during this.
 //
-// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the loop's.
-// Memory: for each failed group that may shrink, a word for each rank; for each group that has shrunk here,
-// its nodes.
+// Sans-I/O: calls in, requests out (outbox.h); time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: for each failed group that may shrink, a word for each rank; for each group that
+// has shrunk here, its nodes.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct GroupView {
   std::vector<Rank> ranks;
 };
 
-// The node's groups. Shrink reads and makes them while it decides, so these are calls and not requests.
+// The node's groups. Shrink reads and makes them while it decides, so these are calls and not
+// requests.
 class ShrinkGroups {
  public:
   // False if there is no such group here.
@@ -44,8 +45,9 @@ class ShrinkGroups {
   // True if its link is up, or waits for a rail to come back.
   virtual bool IsReachable(const NodeId& node) const = 0;
   virtual std::uint64_t NewGroupId() = 0;
-  // Makes `new_group` of these ranks of `group`. `sessions` by new rank: the local session that asked; 0: the
-  // rank is remote, or no longer asks. False if the id is taken, or there are too many groups.
+  // Makes `new_group` of these ranks of `group`. `sessions` by new rank: the local session that
+  // asked; 0: the rank is remote, or no longer asks. False if the id is taken, or there are too
+  // many groups.
   [[nodiscard]] virtual bool MakeShrunk(std::uint64_t group, std::uint64_t new_group,
                                         const std::vector<std::uint32_t>& ranks,
                                         const std::vector<std::uint64_t>& sessions) = 0;

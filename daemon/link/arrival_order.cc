@@ -74,7 +74,8 @@ void ArrivalOrder::Release(std::uint64_t bytes) {
   held_bytes_ -= bytes;
 }
 
-// Slots are never freed, so they count against the link's own share; frames beyond it take their exact size.
+// Slots are never freed, so they count against the link's own share; frames beyond it take their
+// exact size.
 bool ArrivalOrder::TakeSlot(Kept& kept, std::size_t bytes) {
   if (bytes > wire::kSlotBytesMax) return false;
   if (free_slots_.empty()) {

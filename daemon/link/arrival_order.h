@@ -1,8 +1,9 @@
 // The receiving half between two nodes: detects duplicates, restores the order, and knows what to
 // acknowledge.
 //
-// Data has already been placed and is delivered at once. All other frames are delivered in sequence order;
-// early ones are kept. An honest peer never has more than wire::kEarlyBytesMax of them under way.
+// Data has already been placed and is delivered at once. All other frames are delivered in sequence
+// order; early ones are kept. An honest peer never has more than wire::kEarlyBytesMax of them under
+// way.
 //
 //   OnArrived ──next──▶ deliver, then NextDue until it returns nullptr
 //             ──early─▶ Keep
@@ -23,14 +24,15 @@
 
 namespace mlxcomm::link {
 
-// Limits the early frames of all links. One link may keep wire::kEarlyBytesMax, but many that do are probably
-// an attack. Each has its own share, so that others cannot take it.
+// Limits the early frames of all links. One link may keep wire::kEarlyBytesMax, but many that do
+// are probably an attack. Each has its own share, so that others cannot take it.
 class EarlyBudget {
  public:
   static constexpr std::uint64_t kOwnBytes = 2 * 1024 * 1024;
   static constexpr std::uint64_t kSharedBytesMax = 128 * 1024 * 1024;
 
-  // Returns false, taking nothing, if a link that already holds `held` bytes may not have `bytes` more.
+  // Returns false, taking nothing, if a link that already holds `held` bytes may not have `bytes`
+  // more.
   bool Take(std::uint64_t held, std::uint64_t bytes) {
     const std::uint64_t more = Beyond(held + bytes) - Beyond(held);
     if (shared_ + more > kSharedBytesMax) return false;
@@ -65,8 +67,8 @@ class ArrivalOrder {
   ArrivalOrder& operator=(const ArrivalOrder&) = delete;
 
   Arrival OnArrived(std::uint64_t sequence);
-  // `control` may own the payload, otherwise it is copied. kBeyondWindow: the peer sends more than it may.
-  // kNoRoom: the links' common budget is used up; nothing was kept.
+  // `control` may own the payload, otherwise it is copied. kBeyondWindow: the peer sends more than
+  // it may. kNoRoom: the links' common budget is used up; nothing was kept.
   enum class Keeping : std::uint8_t { kKept, kBeyondWindow, kNoRoom };
   [[nodiscard]] Keeping Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                              std::unique_ptr<std::vector<std::byte>> control);

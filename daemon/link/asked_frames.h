@@ -1,5 +1,6 @@
-// Frames that this side asks the peer to send again: a rail dropped a copy as a duplicate, and then the other
-// copy did not arrive. An acknowledgement names each frame once, because the peer sends a copy each time.
+// Frames that this side asks the peer to send again: a rail dropped a copy as a duplicate, and then
+// the other copy did not arrive. An acknowledgement names each frame once, because the peer sends a
+// copy each time.
 //
 //   Want ──▶ wanted ──Begin, Next…, End: an acknowledgement──▶ asked for ──arrived──▶ gone
 //              ▲                                                  │

@@ -20,7 +20,8 @@ std::uint64_t WireBytes(const wire::FrameHeader& header) {
 
 }  // namespace
 
-// Takes the smallest sufficient slot: most messages are small, and a slow peer may leave many waiting.
+// Takes the smallest sufficient slot: most messages are small, and a slow peer may leave many
+// waiting.
 std::byte* Channel::TakeSlot(Outgoing& frame) {
   while (kSlotBytes[frame.size] < frame.header.payload_bytes) ++frame.size;
   Slots& slots = slots_[frame.size];

@@ -1,13 +1,13 @@
-// The sending half between two nodes: numbers frames, keeps them until they are acknowledged, gives each to
-// the rail on which it would arrive first, and resends lost ones. See README.md, Channel.
+// The sending half between two nodes: numbers frames, keeps them until they are acknowledged, gives
+// each to the rail on which it would arrive first, and resends lost ones. See README.md, Channel.
 //
 //   queued ──NextToSend──▶ under way on a rail ──OnAcknowledged / OnArrived──▶ gone
 //      ▲                        │
 //      └── its rail ended; or an unreliable rail lost it: a later frame was
 //          acknowledged, or none for a while; or the peer asks for it (OnWanted)
 //
-// Memory: a ring that grows to the largest number of queued frames, at most queued_frames_max; copied
-// payload, at most copied_bytes_max, small ones in reused slots.
+// Memory: a ring that grows to the largest number of queued frames, at most queued_frames_max;
+// copied payload, at most copied_bytes_max, small ones in reused slots.
 #pragma once
 
 #include <array>
@@ -52,13 +52,15 @@ class Channel {
   // The rail no longer reads any payload.
   void OnRailDown(std::size_t rail);
 
-  // Returns false if there is no frame, the window is full, or the best rail is full. `reliable_control`:
-  // control frames take reliable rails, if any; otherwise both ends could wait for each other.
+  // Returns false if there is no frame, the window is full, or the best rail is full.
+  // `reliable_control`: control frames take reliable rails, if any; otherwise both ends could wait
+  // for each other.
   bool NextToSend(rail::OutgoingFrame& frame, std::size_t& rail, bool reliable_control);
   void OnTransmitted(std::size_t rail, std::size_t frames);
   void OnHeld(std::size_t rail, const rail::HeldBytes& held) { flights_[rail].OnHeld(held); }
   void OnRoundTrip(std::size_t rail, std::uint64_t min_ns) { flights_[rail].OnRoundTrip(min_ns); }
-  // Acknowledges everything up to `sequence`. Returns false if the peer has acknowledged an unsent frame.
+  // Acknowledges everything up to `sequence`. Returns false if the peer has acknowledged an unsent
+  // frame.
   [[nodiscard]] bool OnAcknowledged(std::uint64_t sequence);
   [[nodiscard]] bool OnArrived(std::uint64_t sequence) { return AcknowledgeOne(sequence); }
   // The peer has dropped a copy of the frame and has no other.

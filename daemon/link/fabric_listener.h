@@ -77,8 +77,8 @@ class FabricListener {
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
 };
 
-// Decides whether a rail is encrypted, by its interface. Either end can demand it (wire/hello.h), so one
-// machine's mistake cannot weaken the other's choice.
+// Decides whether a rail is encrypted, by its interface. Either end can demand it (wire/hello.h),
+// so one machine's mistake cannot weaken the other's choice.
 //
 //   kPlain  this side does not ask    kTls  this side asks
 //   kAuto   asks unless the interface is a direct cable (platform/interfaces.h)
@@ -89,7 +89,8 @@ struct SecurityPolicy {
   std::map<std::string, Security> on_interface;
 };
 
-// Session and circuit numbers: the system's random numbers, or the simulator's seed. Never returns 0.
+// Session and circuit numbers: the system's random numbers, or the simulator's seed. Never returns
+// 0.
 using RandomSource = std::function<std::uint64_t()>;
 
 struct FabricOptions {

@@ -1,6 +1,6 @@
-// Distinguishes a restarted daemon from a second machine with the same node id, for example one with a copied
-// disk. A daemon draws a new incarnation whenever it starts. So an incarnation that is active
-// beside another, or returns after another has replaced it, belongs to a second machine.
+// Distinguishes a restarted daemon from a second machine with the same node id, for example one
+// with a copied disk. A daemon draws a new incarnation whenever it starts. So an incarnation that
+// is active beside another, or returns after another has replaced it, belongs to a second machine.
 //
 //   arrives while none is linked, or the linked one has no connection ──▶ kTaken
 //   arrives while another's connections live ──▶ kWaits, until those are heard again or end
@@ -18,7 +18,8 @@ namespace mlxcomm::link {
 class IdClaims {
  public:
   enum class Answer : std::uint8_t { kTaken, kWaits, kRefused };
-  // The linked daemon; incarnation 0: lost. `heard_ns`: the last receipt on any of its connections; 0: none.
+  // The linked daemon; incarnation 0: lost. `heard_ns`: the last receipt on any of its connections;
+  // 0: none.
   struct Holder {
     std::uint64_t incarnation = 0;
     std::uint64_t heard_ns = 0;

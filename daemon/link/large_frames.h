@@ -1,5 +1,6 @@
-// The link's paths that pass small frames but not large ones, because an MTU on the path is smaller than
-// those of its ends. A connection over such a path can be made, and the first large frame blocks it.
+// The link's paths that pass small frames but not large ones, because an MTU on the path is smaller
+// than those of its ends. A connection over such a path can be made, and the first large frame
+// blocks it.
 //
 //   (not known) ──a connection ends that passed none──▶ suspected ──the next as well──▶ lost
 //        ▲                                                    │                            │
@@ -26,7 +27,8 @@ class LargeFrames {
   void OnPassed(const rail::RailPath& path) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.path == path; });
   }
-  // A connection ended that could have passed one. Returns whether the path counts as lost from now on.
+  // A connection ended that could have passed one. Returns whether the path counts as lost from now
+  // on.
   bool OnFailed(const rail::RailPath& path, std::uint64_t now_ns) {
     Entry& entry = EntryOf(path);
     entry.failed_ns = now_ns;

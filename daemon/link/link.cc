@@ -1,4 +1,5 @@
-// Frames: what goes to the rails and what they deliver. link_state.cc handles rails that come and go.
+// Frames: what goes to the rails and what they deliver. link_state.cc handles rails that come and
+// go.
 #include "daemon/link/link.h"
 
 #include <bit>
@@ -12,8 +13,8 @@
 namespace mlxcomm::link {
 namespace {
 
-// An acknowledgement goes out alone after this much, or this long if the loop is busy with other links.
-// Otherwise it goes with the next frame, or with the tick if the peer does not wait for it.
+// An acknowledgement goes out alone after this much, or this long if the loop is busy with other
+// links. Otherwise it goes with the next frame, or with the tick if the peer does not wait for it.
 constexpr std::uint64_t kAcknowledgeFrames = 16;
 constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
@@ -30,7 +31,8 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
   return absl::OkStatus();
 }
 
-// Fills the rails. Not while a receive waits for a full rail: a grant could call for data that arrives there.
+// Fills the rails. Not while a receive waits for a full rail: a grant could call for data that
+// arrives there.
 void Link::Pump() {
   if (carrying_ == 0) return;
   if (carrying_ > 1 && waiting_count_ == 0 && !channel_.all_sent()) UpdateHeld();
@@ -131,7 +133,8 @@ void Link::Withdraw(const OperationKey& key) {
   for (const std::size_t at : present_) Give(at, command);
 }
 
-// Rails answer in the order of commands, and newer rails have fewer to answer, so withdrawals end in order.
+// Rails answer in the order of commands, and newer rails have fewer to answer, so withdrawals end
+// in order.
 void Link::OnWithdrawAnswered(std::size_t at) {
   OnRail& on = rails_[at];
   const std::uint64_t index = on.withdrawals_taken - first_withdrawal_;
@@ -154,8 +157,9 @@ void Link::DeliverReleased() {
   released.clear();
 }
 
-// A rail that goes down ends its turn. So does one that starts to carry, because Links must learn of a
-// neighbour before its frames. A peer that sends frames on a rail has seen large ones pass both ways.
+// A rail that goes down ends its turn. So does one that starts to carry, because Links must learn
+// of a neighbour before its frames. A peer that sends frames on a rail has seen large ones pass
+// both ways.
 std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   std::size_t count = 0;
   rail::RailEvent event;
@@ -254,7 +258,8 @@ void Link::AcknowledgeBeforeSleep() {
   if (awaited) FlushAcknowledgement();
 }
 
-// A lost acknowledgement of a reliable rail's frame would not be repeated, so it must take a reliable rail.
+// A lost acknowledgement of a reliable rail's frame would not be repeated, so it must take a
+// reliable rail.
 bool Link::AcknowledgesReliably(std::size_t at) const {
   if (channel_.flight(at).is_reliable()) return true;
   for (const std::size_t other : present_) {
@@ -263,8 +268,8 @@ bool Link::AcknowledgesReliably(std::size_t at) const {
   return true;
 }
 
-// Reports everything that has arrived, and requests each missing frame once, because the peer sends a copy
-// each time.
+// Reports everything that has arrived, and requests each missing frame once, because the peer sends
+// a copy each time.
 void Link::SendAcknowledgement(std::size_t at) {
   asked_.Begin([this](std::uint64_t sequence) { return arrivals_.HasArrived(sequence); });
   bool again = false;

@@ -1,13 +1,14 @@
-// The connection to one node: the channel, its rails, the posted receives, and their state. A rail is
-// either a connection, which makes the node a neighbour, or a circuit through other nodes. Rails come and go
-// at any time; the channel continues over the rest.
+// The connection to one node: the channel, its rails, the posted receives, and their state. A rail
+// is either a connection, which makes the node a neighbour, or a circuit through other nodes. Rails
+// come and go at any time; the channel continues over the rest.
 //
 //   kUp ──no rail carries──▶ kGrace ──one does, same sessions──▶ kUp
 //                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
 //
 // README.md, Link, explains sessions, acknowledgements and dropped connections.
 //
-// Memory: one entry per posted receive, at most kWaitingMax commands for full rails, and the channel.
+// Memory: one entry per posted receive, at most kWaitingMax commands for full rails, and the
+// channel.
 #pragma once
 
 #include <array>
@@ -104,8 +105,8 @@ class Link {
     return reachable() && theirs.session == peer_session_ &&
            (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
   }
-  // Returns OK if that daemon may take the link. ABORTED: it must retry, because another daemon of this node
-  // may live; with LinkReason::kSameId, one does.
+  // Returns OK if that daemon may take the link. ABORTED: it must retry, because another daemon of
+  // this node may live; with LinkReason::kSameId, one does.
   absl::Status MayTake(std::uint64_t incarnation, const std::string& from, std::uint64_t now_ns);
   // Stops the rail, if there is one, and handles everything that it has delivered.
   void RemoveRail(const rail::RailPath& path, const rail::RailEnd& end, std::uint64_t now_ns);
@@ -113,20 +114,23 @@ class Link {
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // An interface is back and is dialed. A system needs a second to find its neighbours again.
   void OnInterfaceUp(std::uint64_t now_ns);
-  // Adds a rail, not yet started, on which we sent `reported` and read `theirs`. Continues the channel or
-  // starts a new one. ABORTED: the sessions have changed since, or there is a rail over that path, or
-  // the rail is a circuit and there is a connection. RESOURCE_EXHAUSTED: the link has kRailsMax rails.
+  // Adds a rail, not yet started, on which we sent `reported` and read `theirs`. Continues the
+  // channel or starts a new one. ABORTED: the sessions have changed since, or there is a rail over
+  // that path, or the rail is a circuit and there is a connection. RESOURCE_EXHAUSTED: the link has
+  // kRailsMax rails.
   absl::Status AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                        const NodeIdentity& peer, const wire::Introduction& theirs,
                        const Standing& reported, std::uint64_t now_ns);
-  // Adds a side rail that both sides agreed on. ABORTED: the channel has ended, or the path has a rail.
+  // Adds a side rail that both sides agreed on. ABORTED: the channel has ended, or the path has a
+  // rail.
   absl::Status AddSideRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                            std::uint64_t now_ns);
   static absl::Status TooManyRails();
   void Lose(const absl::Status& why);
   // A job has ranks there: its rails prepare for large data until the link is lost.
   void Prepare();
-  // Shuts down: sends what is queued and drops what arrives. Returns whether nothing is left to send.
+  // Shuts down: sends what is queued and drops what arrives. Returns whether nothing is left to
+  // send.
   bool SendRemaining();
   // Rail::Finish for all connections, or for all circuits.
   void FinishRails(bool direct);
@@ -143,18 +147,20 @@ class Link {
   bool PrepareToSleep();
   void WakeUp();
   void FlushAcknowledgement();
-  // Sends an acknowledgement only if the peer waits for it; otherwise the next frame or tick carries it.
+  // Sends an acknowledgement only if the peer waits for it; otherwise the next frame or tick
+  // carries it.
   void AcknowledgeBeforeSleep();
   // Returns whether the next Poll has work that no rail will wake the loop for.
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
-  // Every heartbeat interval or two. Returns whether a heartbeat was skipped because the peer has just sent
-  // one.
+  // Every heartbeat interval or two. Returns whether a heartbeat was skipped because the peer has
+  // just sent one.
   bool OnTick(std::uint64_t now_ns);
   // This process did not run for late_ns: peers get time to answer, and a grace period is extended.
   void OnPause(std::uint64_t late_ns, std::uint64_t now_ns);
-  // Heartbeats on new rails in short succession: the minimum of several round trips shows the latency.
+  // Heartbeats on new rails in short succession: the minimum of several round trips shows the
+  // latency.
   void PingNewRails(std::uint64_t now_ns);
   bool has_new_rail() const;
   bool HasHeardAllSince(std::uint64_t since_ns) const;
@@ -188,7 +194,8 @@ class Link {
   static constexpr std::uint32_t kHeartbeatsMin = 8;  // Heartbeats until a rail is no longer new.
   // Bounds the heartbeats skipped in a row; both sides have to know the round trip.
   static constexpr std::uint32_t kSkippedMax = 3;
-  // Circuits may be silent longer: their heartbeats queue on each hop, and dead nodes' neighbours end them.
+  // Circuits may be silent longer: their heartbeats queue on each hop, and dead nodes' neighbours
+  // end them.
   static constexpr std::uint64_t kCircuitSilence = 8;
   static constexpr double kQuiet = 4096;  // Bytes a second.
   struct OnRail {
@@ -326,7 +333,8 @@ class Link {
   std::uint64_t grace_end_ns_ = 0;
   // This daemon's first pause in this grace; 0: none.
   std::uint64_t grace_paused_ns_ = 0;
-  // Side rails whose last connection was closed: when they were asked, and when they must have answered.
+  // Side rails whose last connection was closed: when they were asked, and when they must have
+  // answered.
   std::uint64_t asked_since_ns_ = 0;
   std::uint64_t asked_until_ns_ = kNever;
   std::string asked_why_;

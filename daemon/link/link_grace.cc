@@ -31,7 +31,8 @@ void Link::OpenAndReport(std::size_t at, std::uint64_t now_ns) {
   ReportRail(at, FabricNotice::Kind::kRailUp, {});
 }
 
-// A new connection proves only that small packets pass; it carries nothing until a large frame has come back.
+// A new connection proves only that small packets pass; it carries nothing until a large frame has
+// come back.
 bool Link::OpenProvenRails(std::uint64_t now_ns) {
   bool opened = false;
   if (carrying_ == present_.size()) return false;
@@ -62,7 +63,8 @@ void Link::OnSmallOnlyEnded(const OnRail& on, std::uint64_t now_ns) {
                on.path.local, on.path.remote);
 }
 
-// A rail that appears at the end gets time to pass a large frame, unless one on its path has failed.
+// A rail that appears at the end gets time to pass a large frame, unless one on its path has
+// failed.
 bool Link::ExtendGraceForLarge(std::uint64_t now_ns) {
   std::uint64_t until_ns = 0;
   for (const std::size_t at : present_) {
@@ -141,8 +143,8 @@ void Link::EndGrace(std::uint64_t now_ns) {
       grace_after_reset_ ? ")" : "; peers { grace_period_ms } sets how long to wait)")));
 }
 
-// Every peer gets time to answer, but short pauses that follow do not extend it: on a machine so busy that
-// all ticks are late, dead peers must still be found.
+// Every peer gets time to answer, but short pauses that follow do not extend it: on a machine so
+// busy that all ticks are late, dead peers must still be found.
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   const auto time_to_answer = [&](std::uint64_t& first_ns, bool again) {
     if (first_ns == 0 || again || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;

@@ -131,8 +131,8 @@ void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t 
   }
 }
 
-// A closed connection means that a daemon has ended or was cut off. Side rails do not notice that, so if no
-// connection is left, each gets a heartbeat and must answer soon.
+// A closed connection means that a daemon has ended or was cut off. Side rails do not notice that,
+// so if no connection is left, each gets a heartbeat and must answer soon.
 void Link::PingSideRails(const rail::RailEnd& end, std::uint64_t now_ns) {
   for (const std::size_t at : direct_) {
     if (!rails_[at].path.is_side_rail()) return;

@@ -127,8 +127,8 @@ bool RailFlight::IsFull(bool alone) const {
          bytes >= (alone ? kUnwrittenBytesMax : UnwrittenBytesMax());
 }
 
-// Frames sent before the last probe wait no longer because of it. Otherwise frames that were all lost would
-// be resent one by one, each after twice the time.
+// Frames sent before the last probe wait no longer because of it. Otherwise frames that were all
+// lost would be resent one by one, each after twice the time.
 std::uint64_t RailFlight::PatienceNs(std::uint64_t ordinal) const {
   const std::uint64_t round_trip = meter_.round_trip_ns();
   const std::uint32_t probes = ordinal < probed_end_ ? probes_ - 1 : probes_;

@@ -1,7 +1,7 @@
 // The frames under way on one rail, and how soon one more would arrive (README.md, RailFlight).
 //
 //   OnSent ──▶ unwritten ──OnTransmitted──▶ written ──OnDone──▶ gone
-//                                  (acknowledged, or lost; perhaps before the rail reports the write)
+//                               (acknowledged, or lost; perhaps before the rail reports the write)
 //
 // Frames are sent without reading the clock; the next OnNow stamps them.
 #pragma once
@@ -18,8 +18,8 @@ namespace mlxcomm::link {
 class RailFlight {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Limits of what a rail holds unwritten: little, so that rails are chosen late, but enough until the loop's
-  // next turn. On an unreliable rail, the maximum limits everything under way.
+  // Limits of what a rail holds unwritten: little, so that rails are chosen late, but enough until
+  // the loop's next turn. On an unreliable rail, the maximum limits everything under way.
   static constexpr std::size_t kUnwrittenFramesMax = 64;
   static constexpr std::uint64_t kUnwrittenBytesMax = 4 * 1024 * 1024;
   static constexpr std::uint64_t kUnwrittenBytesMin = 512 * 1024;
@@ -72,11 +72,13 @@ class RailFlight {
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
   // If the oldest frame waits longer than this, the estimate is at least its wait.
   std::uint64_t LateNs() const;
-  // On a reliable rail only unwritten frames count: acknowledgements queue behind the peer's own data.
+  // On a reliable rail only unwritten frames count: acknowledgements queue behind the peer's own
+  // data.
   bool IsFull(bool alone = false) const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
-  // Unreliable rails: when the oldest frame counts as lost without a later acknowledgement; or kNever.
+  // Unreliable rails: when the oldest frame counts as lost without a later acknowledgement; or
+  // kNever.
   std::uint64_t ProbeNs();
   // The oldest frame is given up. Frames sent from now on wait twice as long.
   void OnProbed();
@@ -87,7 +89,8 @@ class RailFlight {
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
   static constexpr std::uint32_t kDoubledMax = 6;
-  // An idle rail is tried again after this many times its estimate, so that the tries cost at most 3 %.
+  // An idle rail is tried again after this many times its estimate, so that the tries cost at most
+  // 3 %.
   static constexpr std::uint64_t kTryAgainTimes = 32;
   static constexpr std::uint64_t kTryAgainNsMin = 1'000'000'000;
 

@@ -51,8 +51,9 @@ void RailMeter::EndBusy(std::uint64_t now_ns) {
   span_.full = span_.full && busy_.full;
 }
 
-// A rail that seems slow gets one frame at a time, and no span is long enough; but one whole frame's rate is
-// a lower bound. Recent spans are better, because a buffer on the path takes the first frames at once.
+// A rail that seems slow gets one frame at a time, and no span is long enough; but one whole
+// frame's rate is a lower bound. Recent spans are better, because a buffer on the path takes the
+// first frames at once.
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
   if (rate_ == 0 || now_ns <= delivery.sent_ns) return;
@@ -64,7 +65,8 @@ void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   best_ = std::max(best_, rate_);
 }
 
-// Enough was under way to fill it at its known rate; or, if it is slower than that, the frame had to queue.
+// Enough was under way to fill it at its known rate; or, if it is slower than that, the frame had
+// to queue.
 bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
   const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
   return static_cast<double>(delivery.left_bytes + delivery.bytes) >= held ||

@@ -1,5 +1,5 @@
-// Measures one rail from acknowledgements: its rate while busy, and the shortest time from sending a frame to
-// its acknowledgement. Idle times do not count. See README.md, RailMeter.
+// Measures one rail from acknowledgements: its rate while busy, and the shortest time from sending
+// a frame to its acknowledgement. Idle times do not count. See README.md, RailMeter.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +48,11 @@ class RailMeter {
   static constexpr std::uint64_t kSpanFrames = 8;
   static constexpr std::uint64_t kSpanNsLong = 500'000'000;
   static constexpr std::uint64_t kOneBytesMin = 128 * 1024;  // Buffers take less at once.
-  // A span this long weighs as much as all before it, because shorter ones are uneven; the limit is 3 times.
+  // A span this long weighs as much as all before it, because shorter ones are uneven; the limit is
+  // 3 times.
   static constexpr double kMemoryNs = 15e6;
-  // A frame that finds the rail empty counts if no span ended for this long, or after this many of them.
+  // A frame that finds the rail empty counts if no span ended for this long, or after this many of
+  // them.
   static constexpr std::uint64_t kSpanCountsNs = 500'000'000;
   static constexpr std::uint32_t kLoneFrames = 4;
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;

@@ -1,4 +1,5 @@
-// A set of a link's rails, by number. A rail's state is large, so loops visit only the one or two that exist.
+// A set of a link's rails, by number. A rail's state is large, so loops visit only the one or two
+// that exist.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,8 @@
 // The bytes of a posted receive that have arrived. Each may arrive once, in any order.
 //
-// One rail delivers in order, so there is usually one range. With several, each frame under way on a slower
-// rail leaves a gap: at worst every other frame of the channel's window. More gaps are a violation.
+// One rail delivers in order, so there is usually one range. With several, each frame under way on
+// a slower rail leaves a gap: at worst every other frame of the channel's window. More gaps are a
+// violation.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 // The sockets of discovery: a multicast socket and a listening address on each usable interface.
 //
-//   interfaces change ─▶ refresh ─▶ open: listen at the link-local address, multicast socket ─▶ node
+//   interfaces change ─▶ refresh ─▶ open: listen at its link-local address, multicast ─▶ node
 //                                   └ fails (a new address) ─▶ again in 250 ms
 //   datagrams ─▶ node ─▶ hellos out
 //
-// An interface that receives datagrams often rests in between, so that payload moves; all together read at
-// most 128,000 a second. Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets for
-// each interface.
+// An interface that receives datagrams often rests in between, so that payload moves; all together
+// read at most 128,000 a second. Owner: Daemon. Thread: the loop's; Stop after it has ended.
+// Memory: two sockets for each interface.
 #pragma once
 
 #include <cstdint>

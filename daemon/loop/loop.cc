@@ -34,8 +34,8 @@ struct Alarm : platform::UsesHandlerMemory {
   }
 };
 
-// While awake, the loop polls the io_context (calls, timers, exits, quiet sockets) at this interval: the
-// system call costs more than the rest of a turn.
+// While awake, the loop polls the io_context (calls, timers, exits, quiet sockets) at this
+// interval: the system call costs more than the rest of a turn.
 constexpr std::uint64_t kIoIntervalNs = 20'000;
 // The last group's scratch memory is kept this long for the next group.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;

@@ -1,10 +1,13 @@
-// The loop: one thread that drives the node with its io_context, queues, sockets, workers and clock.
+// The loop: one thread that drives the node with its io_context, queues, sockets, workers and
+// clock.
 //
-//   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ actions until none is left
-//   nothing to do: help the workers; otherwise spin for a learnt, bounded time (adaptive_spin.h), then sleep
+//   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ all its actions
+//   nothing to do: help the workers; otherwise spin for a learnt, bounded time (adaptive_spin.h),
+//                  then sleep
 //
-// Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before Run
-// or after it. Memory: temporary threads that examine the machine for doctor and release freed memory.
+// Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest
+// before Run or after it. Memory: temporary threads that examine the machine for doctor and release
+// freed memory.
 #pragma once
 
 #include <atomic>
@@ -94,10 +97,11 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
 
   void Run();
   void RequestStop();
-  // Refuses new jobs and waits until no group is left. Returns false if groups were failed after timeout_ns.
+  // Refuses new jobs and waits until no group is left. Returns false if groups were failed after
+  // timeout_ns.
   bool Drain(std::uint64_t timeout_ns);
-  // Stops accepting once the last client has left, and calls `on_idle` on the loop's thread. A client that
-  // connects in the meantime is served, and the wait starts again. Any thread.
+  // Stops accepting once the last client has left, and calls `on_idle` on the loop's thread. A
+  // client that connects in the meantime is served, and the wait starts again. Any thread.
   void LeaveWhenIdle(NextProgram next, std::function<void()> on_idle);
   // Keeps serving; status, an event and the log have the reason.
   void RefuseNext(const absl::Status& why);
@@ -105,11 +109,12 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void RefuseHandOver(const absl::Status& why);
   // Cancels a pending hand-over and clears a reported refusal. Any thread.
   void CancelNext();
-  // After on_idle, not on the loop's thread: returns the listen socket. FAILED_PRECONDITION: a neighbour
-  // speaks no version of the next program. DEADLINE_EXCEEDED: the loop hangs. CANCELLED: no longer idle.
-  // After an error the loop keeps serving.
+  // After on_idle, not on the loop's thread: returns the listen socket. FAILED_PRECONDITION: a
+  // neighbour speaks no version of the next program. DEADLINE_EXCEEDED: the loop hangs. CANCELLED:
+  // no longer idle. After an error the loop keeps serving.
   absl::StatusOr<intake::ListenSocket> HandOver(const NextProgram& next);
-  // After Run has returned, on the caller's thread: answers all open and queued calls. May be repeated.
+  // After Run has returned, on the caller's thread: answers all open and queued calls. May be
+  // repeated.
   void AnswerOpenCalls();
   // Workers read the operations' descriptions, so they must end before the node.
   void StopWorkers() { workers_.reset(); }

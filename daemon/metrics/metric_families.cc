@@ -106,7 +106,8 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
             node.combined_bytes_written());
 }
 
-// A cable is named by its interfaces, because its ports change. Rails over the same ones are one sample.
+// A cable is named by its interfaces, because its ports change. Rails over the same ones are one
+// sample.
 void AddRails(const v1::NodeStatus& node, Families& families) {
   std::map<Labels, std::vector<const v1::RailStatus*>> cables;
   for (const v1::LinkStatus& link : node.links()) {

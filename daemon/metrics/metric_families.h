@@ -1,5 +1,5 @@
-// The metrics for Prometheus: families named by its conventions, from a snapshot of the loop and the counts
-// of operations. They contain no user's or job's name.
+// The metrics for Prometheus: families named by its conventions, from a snapshot of the loop and
+// the counts of operations. They contain no user's or job's name.
 #pragma once
 
 #include <cstdint>

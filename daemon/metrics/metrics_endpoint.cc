@@ -19,7 +19,8 @@ namespace {
 constexpr auto kLoopTimeout = std::chrono::seconds(2);  // Prometheus gives up after ten.
 constexpr auto kPageLifetime = std::chrono::milliseconds(50);
 
-// Passes the loop's answer to a thread that waits for it and may have given up. Without an answer, nothing.
+// Passes the loop's answer to a thread that waits for it and may have given up. Without an answer,
+// nothing.
 class PromisedMetrics final : public node::Answer<LoopMetrics> {
  public:
   explicit PromisedMetrics(std::promise<std::optional<LoopMetrics>> promise)

@@ -1,13 +1,13 @@
-// The HTTP port for Prometheus, if the configuration names one: GET /metrics in its text format 0.0.4. The
-// library's Exposer serves it and adds metrics of its own (exposer_*).
+// The HTTP port for Prometheus, if the configuration names one: GET /metrics in its text format
+// 0.0.4. The library's Exposer serves it and adds metrics of its own (exposer_*).
 //
 //   GET ─server's thread─▶ AskLoop ─▶ the loop's snapshot ─▶ families ─▶ text
 //
-// Every process that reaches the port gets the page, so the configuration allows loopback addresses only,
-// unless it says otherwise.
+// Every process that reaches the port gets the page, so the configuration allows loopback addresses
+// only, unless it says otherwise.
 //
-// Owner: Daemon. Thread: created and destroyed on main; serves on two of its own. Memory: a snapshot for each
-// request; two at once.
+// Owner: Daemon. Thread: created and destroyed on main; serves on two of its own. Memory: a
+// snapshot for each request; two at once.
 #pragma once
 
 #include <functional>

@@ -17,8 +17,8 @@ namespace {
 // Another node's text goes to the log and to processes; text much longer than they show is useless.
 constexpr std::size_t kReportTextBytesMax = 2000;
 
-// A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks, and
-// few operators.
+// A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks,
+// and few operators.
 constexpr std::uint32_t kReceivedFirst = 0x80;
 
 std::uint32_t Pack(const reduce::Reduction& reduction, bool received_first) {

@@ -5,8 +5,8 @@
 //        └───────events────────┘  │  ──completions────────▶ Processes
 //              frames, messages of peers, answers
 //
-// Owner: Node. Thread: its owner's; what is received is combined on a rail's thread. Memory: one action
-// queue that is reused; messages between daemons are rare and allocate.
+// Owner: Node. Thread: its owner's; what is received is combined on a rail's thread. Memory: one
+// action queue that is reused; messages between daemons are rare and allocate.
 #pragma once
 
 #include <cstddef>

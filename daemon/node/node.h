@@ -1,7 +1,8 @@
-// A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out to its
-// port (node_port.h) and to its links' rails.
+// A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out
+// to its port (node_port.h) and to its links' rails.
 //
-//   Processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner ─▶ Links, Processes
+//   Processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner
+//   ActionRunner ─▶ Links, Processes
 //   Links ─────frames, nodes that come and go─▶ ActionRunner, Jobs, status, probes
 //   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ DiscoveryPort
 //
@@ -60,7 +61,8 @@ class Node final : private link::FabricListener {
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
        record::OperationCounts& counts, record::EventSink& events, intake::Processes& processes,
        NodePort& port, std::function<std::uint64_t()> clock, std::uint64_t now_ns);
-  // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
+  // Circuits send their last frames through the links of other nodes, so all rails stop before any
+  // link goes.
   ~Node() override { links_.StopRails(); }
 
   const NodeOptions& options() const { return options_; }

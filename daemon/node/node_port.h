@@ -1,8 +1,9 @@
 // Gives a node what it needs of its machine: threads that compute, clocks, and facts for people.
-// The loop implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
+// The loop implements it over a machine (loop/loop.h), the simulator over virtual time
+// (tests/sim/daemon.h).
 //
-// Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
-// may not call back.
+// Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's
+// calls, and may not call back.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ class NodePort {
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
-  // Writes facts about the machine and the process, and the interfaces used for discovery. Returns the jobs'
-  // users in the order of status.users, whose texts are for people; empty: a user without a name.
+  // Writes facts about the machine and the process, and the interfaces used for discovery. Returns
+  // the jobs' users in the order of status.users, whose texts are for people; empty: a user without
+  // a name.
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
   // Writes the links, and the addresses that are being dialed.
   virtual void DescribeLinks(v1::NodeStatus& status) const = 0;

@@ -33,8 +33,8 @@ struct OwnState {
 
 inline constexpr std::size_t kGroupsListedMax = 64;
 
-// A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
-// which represents the job.
+// A job can have two main groups here: the failed one until it is closed, and the one to which it
+// has shrunk, which represents the job.
 struct JobGroups {
   std::vector<const collective::Group*> all;
   const collective::Group* main = nullptr;  // None if only groups split from it are here.

@@ -1,5 +1,5 @@
-// Questions to other nodes whose answers are awaited: one message there and back (ping), or a check-up of
-// every node, whose round trip also serves to compare clocks.
+// Questions to other nodes whose answers are awaited: one message there and back (ping), or a
+// check-up of every node, whose round trip also serves to compare clocks.
 //
 //   Ping, Checkup ─▶ Probe to the nodes ─▶ ProbeAnswer, node lost, or too late ─▶ one answer
 //

@@ -1,13 +1,14 @@
 // The status calls of this node's callers and of other nodes. Calls that arrive within kRoundNs
 // share one round:
 //
-//   Ask, OnQuery ─▶ next round ─▶ own part, written in slices ─▶ StatusAnswer to the nodes that asked
+//   Ask, OnQuery ─▶ next round ─▶ own part, written in slices ─▶ StatusAnswer to nodes that asked
 //           └─▶ StatusQuery to each node ─▶ parts, node lost, or too late ─▶ callers
 //
 // A round begins after its last caller has asked, so no caller gets outdated facts.
 //
-// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax + kCallsKept calls, of
-// which each user has kCallsPerUser, and kQueriesMax of each node; a round has one part for each node.
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax + kCallsKept
+// calls, of which each user has kCallsPerUser, and kQueriesMax of each node; a round has one part
+// for each node.
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,8 @@ void NameRanks(v1::JobStatus& job, const std::string& from, const std::string& t
   for (v1::GroupStatus& group : *job.mutable_groups()) NameRanks(*group.mutable_ranks(), from, to);
 }
 
-// Renames what the answering node itself reports, and the ranks of other nodes that wait for a job to form.
+// Renames what the answering node itself reports, and the ranks of other nodes that wait for a job
+// to form.
 void Distinguish(const ShownNames& shown, v1::StatusReply& reply) {
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::RankStatus& rank : *job.mutable_ranks()) {

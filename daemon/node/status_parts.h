@@ -1,6 +1,7 @@
-// The parts of a status, and how they are merged: each node sends its own part, and the node that was asked
-// returns them in the order of arrival. Merging and sorting them, and searching them for a ring
-// (discovery/topology.h), takes a long time, so it must not run on the thread that moves payload.
+// The parts of a status, and how they are merged: each node sends its own part, and the node that
+// was asked returns them in the order of arrival. Merging and sorting them, and searching them for
+// a ring (discovery/topology.h), takes a long time, so it must not run on the thread that moves
+// payload.
 #pragma once
 
 #include <memory>
@@ -34,8 +35,8 @@ struct StatusParts {
 // Shared, so that nothing is copied on its way to another thread.
 using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;
 
-// All jobs, with every node's part of them; nodes, jobs, groups and ranks in order. Does not compute the
-// topology.
+// All jobs, with every node's part of them; nodes, jobs, groups and ranks in order. Does not
+// compute the topology.
 v1::StatusReply MergeStatus(const StatusParts& parts);
 
 // The job of that name in the reply, made if it is not there. Ranks may wait for a job to form

@@ -1,12 +1,13 @@
-// Answers what doctor asks of every node: the interfaces, limits and clock of its machine. Examining a
-// machine takes a thousand times as long as a turn, and any user may ask, so it is done on another thread
-// (NodePort::CheckSystem), at most once a second; callers in between wait for the next examination.
+// Answers what doctor asks of every node: the interfaces, limits and clock of its machine.
+// Examining a machine takes a thousand times as long as a turn, and any user may ask, so it is done
+// on another thread (NodePort::CheckSystem), at most once a second; callers in between wait for the
+// next examination.
 //
 //   Doctor, Probe of another node ─fresh enough─▶ the answer
 //                   └─▶ CheckSystem ─▶ OnSystemChecked, or kPatienceNs ─▶ all answers
 //
-// Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax waiting callers, and the
-// last result.
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax waiting
+// callers, and the last result.
 #pragma once
 
 #include <cstddef>

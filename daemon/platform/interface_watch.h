@@ -1,7 +1,8 @@
 // Detects at once when a network interface gains or loses its carrier, or its addresses change.
 //
-// The system's events only trigger a comparison of the interfaces. So lost or unknown events do no harm, and
-// an interface that was down for only a moment, which connections survive, is not reported.
+// The system's events only trigger a comparison of the interfaces. So lost or unknown events do no
+// harm, and an interface that was down for only a moment, which connections survive, is not
+// reported.
 //
 // Owner: the watcher. Thread: one. Memory: the interfaces as last seen.
 #pragma once
@@ -35,8 +36,8 @@ class InterfaceWatch {
   // UNAVAILABLE: the system does not report such events (some containers).
   static absl::StatusOr<InterfaceWatch> Create();
 
-  // Minimum time between comparisons: each costs some calls for each interface, and events may be endless,
-  // such as those about a radio's quality on macOS.
+  // Minimum time between comparisons: each costs some calls for each interface, and events may be
+  // endless, such as those about a radio's quality on macOS.
   static constexpr std::chrono::milliseconds kPause{100};
 
   // Readable when Read should be called.
@@ -51,11 +52,12 @@ class InterfaceWatch {
   std::vector<NetworkInterface> seen_;
 };
 
-// Implemented for each system. Draining discards the events and returns interfaces with an address that has
-// just become usable: IPv6 addresses are listed about a second earlier.
+// Implemented for each system. Draining discards the events and returns interfaces with an address
+// that has just become usable: IPv6 addresses are listed about a second earlier.
 absl::StatusOr<FileDescriptor> OpenInterfaceEvents();
 std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events);
-// For an interface that is up and "running": true if something is connected to the other end of its cable.
+// For an interface that is up and "running": true if something is connected to the other end of its
+// cable.
 bool HasCarrier(const std::string& interface);
 
 }  // namespace mlxcomm::platform

@@ -38,7 +38,8 @@ Address As(const sockaddr* any) {
   return address;
 }
 
-// An address without its port; the IPv4 address if it is mapped into IPv6; empty for other families.
+// An address without its port; the IPv4 address if it is mapped into IPv6; empty for other
+// families.
 std::string TextOf(const sockaddr* any, std::string* scope) {
   char text[INET6_ADDRSTRLEN] = {};
   if (any->sa_family == AF_INET) {

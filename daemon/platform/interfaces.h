@@ -37,18 +37,21 @@ std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInte
 // Implemented for each system.
 bool IsBridgeMember(const std::string& interface);
 
-// Returns true if data sent on this interface can only reach the machine at the other end of its cable, so
-// that it need not be encrypted. Takes a name, or a loopback address as InterfaceOf returns it.
+// Returns true if data sent on this interface can only reach the machine at the other end of its
+// cable, so that it need not be encrypted. Takes a name, or a loopback address as InterfaceOf
+// returns it.
 //
-// True for Thunderbolt networking and loopback. False for Ethernet, where a switch looks like a cable; for
-// point-to-point interfaces, which may be tunnels; for bridges and their members; and if unknown.
+// True for Thunderbolt networking and loopback. False for Ethernet, where a switch looks like a
+// cable; for point-to-point interfaces, which may be tunnels; for bridges and their members; and if
+// unknown.
 bool IsDirectCable(const std::string& interface_name);
 
 // True for Thunderbolt networking that is not part of a bridge.
 bool IsThunderboltNetwork(const std::string& interface_name);
 
-// Returns the name of the interface with this local address of a socket; for loopback the address itself,
-// which is more specific. The scope decides for link-local addresses. NOT_FOUND: no interface has it.
+// Returns the name of the interface with this local address of a socket; for loopback the address
+// itself, which is more specific. The scope decides for link-local addresses. NOT_FOUND: no
+// interface has it.
 absl::StatusOr<std::string> InterfaceOf(const sockaddr* local);
 
 }  // namespace mlxcomm::platform

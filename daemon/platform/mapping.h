@@ -29,8 +29,8 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-// Zeroed memory whose pages are allocated when touched, for buffers that are rarely filled. Rounded up to
-// whole pages. Throws std::bad_alloc if no address space is left.
+// Zeroed memory whose pages are allocated when touched, for buffers that are rarely filled. Rounded
+// up to whole pages. Throws std::bad_alloc if no address space is left.
 Mapping MapSparse(std::size_t bytes);
 
 }  // namespace mlxcomm::platform

@@ -1,5 +1,6 @@
-// A UDP socket for IPv6 link-local multicast on one interface: sends and receives only there, never through a
-// router, and does not receive its own datagrams. Several processes may use the same group and port.
+// A UDP socket for IPv6 link-local multicast on one interface: sends and receives only there, never
+// through a router, and does not receive its own datagrams. Several processes may use the same
+// group and port.
 //
 // Owner: its creator. Thread: one. Memory: the kernel's buffer, at most kReceiveBytesMax.
 #pragma once

@@ -1,8 +1,8 @@
 // A descriptor that becomes readable when a process exits, whichever process its parent is.
 //
-// Linux: the process's pidfd. macOS: the read end of a pipe; one thread waits in a kqueue for all processes
-// and writes to the pipe of one that has exited. The kqueue stays internal, because it refuses FIONBIO, so
-// some reactors cannot wait for it and would consider a live process dead.
+// Linux: the process's pidfd. macOS: the read end of a pipe; one thread waits in a kqueue for all
+// processes and writes to the pipe of one that has exited. The kqueue stays internal, because it
+// refuses FIONBIO, so some reactors cannot wait for it and would consider a live process dead.
 //
 // Owner: the caller. Thread: any. Memory: on macOS two descriptors, closed with the object.
 #pragma once

@@ -1,7 +1,7 @@
 // Memory that can be passed to another process by its descriptor.
 //
-// Pages are allocated when touched. The size can never change, so neither side can make the other fault:
-// sealed on Linux (memfd), fixed by the first ftruncate on macOS (shm_open).
+// Pages are allocated when touched. The size can never change, so neither side can make the other
+// fault: sealed on Linux (memfd), fixed by the first ftruncate on macOS (shm_open).
 //
 // Owner: the session that created it. Thread: any. Memory: unmapped and closed with the object.
 #pragma once
@@ -35,7 +35,8 @@ class SharedSegment {
   Mapping mapping_;
 };
 
-// Implemented for each system: an empty object of exactly `bytes`. Not valid, with errno set, on failure.
+// Implemented for each system: an empty object of exactly `bytes`. Not valid, with errno set, on
+// failure.
 FileDescriptor MakeFixedSizeObject(const char* name, std::uint64_t bytes);
 
 }  // namespace mlxcomm::platform

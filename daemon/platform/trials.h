@@ -1,13 +1,14 @@
-// Tests the assumptions about the operating system one by one. Each trial runs in its own process, and its
-// caller sets a deadline (python -m mlxcomm firstlight).
+// Tests the assumptions about the operating system one by one. Each trial runs in its own process,
+// and its caller sets a deadline (python -m mlxcomm firstlight).
 //
 //   mlxcommd --try-platform NAME     prints "holds", "fails" or "untried", and the details
-//   mlxcommd --try-platform watch    prints a line for each interface that changes until its standard
-//                                    output is closed: UNIX_NS, "up" or "down", NAME
+//   mlxcommd --try-platform watch    prints a line for each interface that changes until its
+//                                    standard output is closed: UNIX_NS, "up" or "down", NAME
 //
 // Trials leave nothing behind, and send only a hello to a port that no program uses.
 //
-// Thread: main, of a process that does nothing else. Memory: some megabytes; much address space for a moment.
+// Thread: main, of a process that does nothing else. Memory: some megabytes; much address space for
+// a moment.
 #pragma once
 
 #include <string>

@@ -32,8 +32,9 @@ int WithRoom(std::vector<char>& room, Query query) {
 // Some systems return these errors for an account that does not exist.
 bool MeansNone(int error) { return error == 0 || error == ENOENT || error == ESRCH; }
 
-// Stores the groups of `name`, including `first`. `count`: the size of `groups`, then the number of groups.
-// Returns false if they do not fit. getgrouplist takes gid_t, or ints of that size on macOS.
+// Stores the groups of `name`, including `first`. `count`: the size of `groups`, then the number of
+// groups. Returns false if they do not fit. getgrouplist takes gid_t, or ints of that size on
+// macOS.
 template <typename Number>
 bool GroupsOf(int (*list)(const char*, Number, Number*, int*), const std::string& name, gid_t first,
               gid_t* groups, int* count) {

@@ -1,7 +1,7 @@
 // A user's account name and groups.
 //
-// The system may query a directory over the network, so any of this can take seconds: never call it on the
-// loop's thread. Memory: plain values; at most kGroupsMax groups.
+// The system may query a directory over the network, so any of this can take seconds: never call it
+// on the loop's thread. Memory: plain values; at most kGroupsMax groups.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Wakes a thread that sleeps in poll, epoll or kqueue.
 //
-// Owner: the sleeping thread's object. Thread: Ring from any, the rest from the sleeper. Rings may be merged.
+// Owner: the sleeping thread's object. Thread: Ring from any, the rest from the sleeper. Rings may
+// be merged.
 #pragma once
 
 #include <cstdlib>

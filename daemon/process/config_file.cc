@@ -152,7 +152,8 @@ asio::ip::address AddressOf(const std::string& host) {
   return asio::ip::make_address(host, ignored);
 }
 
-// True for a link-local address without an interface: every interface has one, so it would be ambiguous.
+// True for a link-local address without an interface: every interface has one, so it would be
+// ambiguous.
 bool LacksInterface(const std::string& host) {
   const std::size_t percent = host.find('%');
   if (percent != std::string::npos && percent + 1 < host.size()) return false;
@@ -160,8 +161,8 @@ bool LacksInterface(const std::string& host) {
   return address.is_v6() && address.to_v6().is_link_local();
 }
 
-// Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text. Only characters of names and
-// addresses are accepted, because the host appears in status.
+// Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text. Only characters of names
+// and addresses are accepted, because the host appears in status.
 std::string HostIn(const std::string& text, bool any_port) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
@@ -329,8 +330,8 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   }
 }
 
-// Sets the cluster's name from the key file if the configuration has none. Errors in the key file are
-// reported with all others, including by --check-config and the service's installer.
+// Sets the cluster's name from the key file if the configuration has none. Errors in the key file
+// are reported with all others, including by --check-config and the service's installer.
 void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                      BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;
@@ -474,7 +475,8 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   if (absl::Status fine = CheckStateDirectory(directory); !fine.ok()) return fine;
   if (found.ok()) return id;
   id = MakeNodeId();
-  // Written to a temporary file and linked: never incomplete, and of two daemons the first one wins.
+  // Written to a temporary file and linked: never incomplete, and of two daemons the first one
+  // wins.
   if (WriteWhole(path, id.ToString() + "\n", Placing::kOnlyNew)) return id;
   const int why = errno;
   if (why == EEXIST && ReadNodeId(path, id).ok()) return id;

@@ -1,4 +1,5 @@
-// The daemon: builds its parts and joins them; starts, drains and stops them; hands over to another program.
+// The daemon: builds its parts and joins them; starts, drains and stops them; hands over to another
+// program.
 //
 // Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
 #pragma once
@@ -31,7 +32,8 @@ namespace mlxcomm {
 
 class Daemon {
  public:
-  // Takes every resource: socket, ports, identity. A private daemon stops by `signals` after its last client.
+  // Takes every resource: socket, ports, identity. A private daemon stops by `signals` after its
+  // last client.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
                                                         TerminationSignals& signals,
@@ -40,18 +42,18 @@ class Daemon {
 
   // Fails if the metrics' port is not available.
   absl::Status Start();
-  // At SIGHUP, after the log was reopened: reads the cluster's key again. Connections that were proved with a
-  // removed key are proved again. An invalid file changes nothing. The configuration is not applied, but a
-  // change or a mistake in it is reported. Errors are logged, and are events.
+  // At SIGHUP, after the log was reopened: reads the cluster's key again. Connections that were
+  // proved with a removed key are proved again. An invalid file changes nothing. The configuration
+  // is not applied, but a change or a mistake in it is reported. Errors are logged, and are events.
   void Reload(const absl::Status& log_reopened);
-  // Refuses new jobs, gives running ones the configured time to end, then stops them with DAEMON_STOPPING and
-  // returns DEADLINE_EXCEEDED.
+  // Refuses new jobs, gives running ones the configured time to end, then stops them with
+  // DAEMON_STOPPING and returns DEADLINE_EXCEEDED.
   absl::Status Drain();
-  // Handles SIGUSR2: examines the program that is to take this one's place, and notifies `signals` once no
-  // client is left. A refusal is an event.
+  // Handles SIGUSR2: examines the program that is to take this one's place, and notifies `signals`
+  // once no client is left. A refusal is an event.
   void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
-  // When no client is left: examines it again, and ends this daemon. FAILED_PRECONDITION: it no longer
-  // qualifies; this daemon keeps running.
+  // When no client is left: examines it again, and ends this daemon. FAILED_PRECONDITION: it no
+  // longer qualifies; this daemon keeps running.
   absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
   // Handles SIGUSR1: cancels a pending hand-over, and clears a reported refusal.
   void TakeBackRestart();

@@ -84,8 +84,8 @@ void TakeMessagesOfLibraries() {
 
 }  // namespace
 
-// spdlog's own file sink cannot be reopened, and on a full disk it complains about every line. This one
-// reports lost lines once on standard error, and later in the file how many were lost.
+// spdlog's own file sink cannot be reopened, and on a full disk it complains about every line. This
+// one reports lost lines once on standard error, and later in the file how many were lost.
 class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ReopenedFile(std::string path) : path_(std::move(path)), file_(OpenFile(path_)) {}

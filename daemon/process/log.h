@@ -1,6 +1,8 @@
-// The log: level and file from the configuration, limits from log_limit.h. Includes messages of libraries.
+// The log: level and file from the configuration, limits from log_limit.h. Includes messages of
+// libraries.
 //
-// Owner: main. Thread: Open before others exist; Reopen on main, while others log. Memory: spdlog's.
+// Owner: main. Thread: Open before others exist; Reopen on main, while others log. Memory:
+// spdlog's.
 #pragma once
 
 #include <string>

@@ -1,7 +1,9 @@
-// Limits how much each source may write to the log, so that none fills the disk or crowds out others' lines.
+// Limits how much each source may write to the log, so that none fills the disk or crowds out
+// others' lines.
 //
-// A source is the first word of a line, which comes from this program, plus the second word after "user" and
-// "node": "user ann: job train is formed". So a line about a user or a node must begin with its name.
+// A source is the first word of a line, which comes from this program, plus the second word after
+// "user" and "node": "user ann: job train is formed". So a line about a user or a node must begin
+// with its name.
 //
 // Pure. Owner: the log's sink, under its lock. Memory: kSourcesMax sources; further ones share one.
 #pragma once
@@ -18,8 +20,8 @@ namespace mlxcomm {
 
 class LogLimit {
  public:
-  // One user is two sources, by name and by number, and can cause lines of five others: "group", "library:",
-  // "refused", "connection" and "cannot". Together that is less than 1 KiB a second.
+  // One user is two sources, by name and by number, and can cause lines of five others: "group",
+  // "library:", "refused", "connection" and "cannot". Together that is less than 1 KiB a second.
   static constexpr std::uint64_t kBytesPerSecond = 128;
   static constexpr std::uint64_t kBytesAtOnce = 16 * 1024;  // Allowed after a quiet time.
   static constexpr std::size_t kSourcesMax = 256;

@@ -23,11 +23,13 @@ struct Options {
   bool by_launchd = false;                      // launchd restarts it unless it ends with 0.
 };
 
-// Prints the error and returns the exit code: 0 under launchd if a restart would not help. launchd cannot be
-// configured to accept other codes, as systemd can, and would try an invalid configuration every ten seconds.
+// Prints the error and returns the exit code: 0 under launchd if a restart would not help. launchd
+// cannot be configured to accept other codes, as systemd can, and would try an invalid
+// configuration every ten seconds.
 int ExitWith(const Options& options, const absl::Status& error, ExitCode code);
 
-// Returns an exit code if the process should end at once (--help, --version, mistakes), after printing.
+// Returns an exit code if the process should end at once (--help, --version, mistakes), after
+// printing.
 std::optional<int> ParseOptions(int argc, char** argv, Options& options);
 
 }  // namespace mlxcomm

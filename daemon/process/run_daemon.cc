@@ -17,7 +17,8 @@
 namespace mlxcomm {
 namespace {
 
-// The daemon's sockets, clocks and wakeups (16 on Linux without neighbours), a client (8) and a tool (6).
+// The daemon's sockets, clocks and wakeups (16 on Linux without neighbours), a client (8) and a
+// tool (6).
 constexpr std::uint64_t kOpenFilesNeeded = 32;
 // The program and its libraries, its threads' stacks of 8 MiB, and their heaps.
 constexpr std::uint64_t kAddressSpaceNeeded = 512 << 20;

@@ -1,5 +1,5 @@
-// Acts on a valid configuration of mlxcommd: checks it, or runs the daemon until a signal ends it or
-// another program takes its place. Both return the exit code.
+// Acts on a valid configuration of mlxcommd: checks it, or runs the daemon until a signal ends it
+// or another program takes its place. Both return the exit code.
 #pragma once
 
 #include "daemon/intake/socket_file.h"

@@ -15,8 +15,8 @@ using ReportSetting =
 // Reports numbers of this message that are outside their bounds; nested messages are not checked.
 void CheckSettings(const google::protobuf::Message& message, const ReportSetting& report);
 
-// Returns this message in text format: every field at its default, with help and bounds above. Fields without
-// a default are commented out and show an example.
+// Returns this message in text format: every field at its default, with help and bounds above.
+// Fields without a default are commented out and show an example.
 std::string WriteAnnotated(const google::protobuf::Descriptor& message);
 
 }  // namespace mlxcomm

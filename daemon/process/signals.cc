@@ -12,8 +12,8 @@
 namespace mlxcomm {
 namespace {
 
-// Sent by RequestStop and NotifyIdle. Never unblocked: a draining private daemon must not be ended by its own
-// request. Other processes may send it, so on_idle checks whether the daemon is idle.
+// Sent by RequestStop and NotifyIdle. Never unblocked: a draining private daemon must not be ended
+// by its own request. Other processes may send it, so on_idle checks whether the daemon is idle.
 constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;
 constexpr int kTakeBackSignal = SIGUSR1;
@@ -39,7 +39,8 @@ void TerminationSignals::Block(bool is_private) {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  // macOS drops ignored signals even if they are blocked, and exec preserves ignored signals and alarms.
+  // macOS drops ignored signals even if they are blocked, and exec preserves ignored signals and
+  // alarms.
   for (const int own : {kOwnSignal, kRestartSignal, kTakeBackSignal}) std::signal(own, SIG_DFL);
   ::alarm(0);
   // nohup ignores SIGHUP; the log must be reopened in that case, too.

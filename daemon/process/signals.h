@@ -5,11 +5,11 @@
 //                     ─SIGUSR1─▶ on_take_back (cancels on_restart), keeps waiting
 //                     ─NotifyIdle()─▶ on_idle; true: returns, for another program to take over
 //                     ─SIGTERM, SIGINT, RequestStop(),
-//                      SIGHUP if the terminal is gone─▶ returns; the next SIGTERM or SIGINT ends the
-//                                                       process at once
+//                      SIGHUP if the terminal is gone─▶ returns; the next SIGTERM or SIGINT ends
+//                                                       the process at once
 //
-// Owner: main. Thread: Block() before any other thread exists, so that all inherit the mask; Wait() on main;
-// RequestStop() and NotifyIdle() from any. Memory: none.
+// Owner: main. Thread: Block() before any other thread exists, so that all inherit the mask; Wait()
+// on main; RequestStop() and NotifyIdle() from any. Memory: none.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,11 @@
-// The program that takes this daemon's place after an upgrade or a change of the configuration. The same
-// process executes it, so that systemd or launchd sees no exit. That happens once no client is left, and the
-// listen socket stays open (intake/socket_file.h): processes that connect in between wait.
+// The program that takes this daemon's place after an upgrade or a change of the configuration. The
+// same process executes it, so that systemd or launchd sees no exit. That happens once no client is
+// left, and the listen socket stays open (intake/socket_file.h): processes that connect in between
+// wait.
 //
-//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeListenSocket
+//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become
 //                 └─ unfit: refused, the old one keeps running    └─ no longer fit: likewise
+//   Become ─exec─▶ TakeListenSocket
 #pragma once
 
 #include <string>
@@ -19,12 +21,12 @@ namespace mlxcomm {
 
 class Successor {
  public:
-  // Call it before the working directory changes: the program is the file at the path by which this one was
-  // started, with the same arguments.
+  // Call it before the working directory changes: the program is the file at the path by which this
+  // one was started, with the same arguments.
   Successor(int argc, char** argv);
 
-  // Runs the program with --examined and reads its answer. FAILED_PRECONDITION: what is wrong, and the
-  // remedy.
+  // Runs the program with --examined and reads its answer. FAILED_PRECONDITION: what is wrong, and
+  // the remedy.
   absl::StatusOr<NextProgram> Examine() const;
   // Returns only if the system refuses. Other threads have ended.
   absl::Status Become(intake::ListenSocket listen_socket) const;

@@ -1,5 +1,5 @@
-// Decides which rail places the payload of a frame that arrives on several: every rail claims a data frame's
-// number before it places a byte of it, and only one gets it.
+// Decides which rail places the payload of a frame that arrives on several: every rail claims a
+// data frame's number before it places a byte of it, and only one gets it.
 //
 //   claimable ──Take──▶ claimed ──all frames up to it have arrived──▶ received
 //       ▲                  │

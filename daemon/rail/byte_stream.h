@@ -19,10 +19,12 @@ class ByteStream {
   // Like sendmsg and recvmsg; EBADMSG: the peer did not send these bytes.
   virtual ssize_t Write(int socket, iovec* parts, int count) = 0;
   virtual ssize_t Read(int socket, iovec* parts, int count) = 0;
-  // Returns whether Write took bytes that the socket did not. Flush passes them on and returns like Write.
+  // Returns whether Write took bytes that the socket did not. Flush passes them on and returns like
+  // Write.
   virtual bool HasUnsent() const { return false; }
   virtual ssize_t Flush(int /*socket*/) { return 0; }
-  // Returns how many of all bytes written so far the stream no longer reads from the caller's memory.
+  // Returns how many of all bytes written so far the stream no longer reads from the caller's
+  // memory.
   virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
   // Returns whether a short read has taken everything that had arrived.
   virtual bool DrainsOnShortRead() const { return false; }

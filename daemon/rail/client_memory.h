@@ -1,6 +1,6 @@
-// Memory that payload may be sent from for a long time (a client's arena), so that rails can register it. It
-// stays mapped as long as anything keeps `owner`, such as hardware that finishes at an unknown
-// time.
+// Memory that payload may be sent from for a long time (a client's arena), so that rails can
+// register it. It stays mapped as long as anything keeps `owner`, such as hardware that finishes at
+// an unknown time.
 #pragma once
 
 #include <cstddef>

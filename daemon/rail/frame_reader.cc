@@ -289,9 +289,10 @@ void FrameReader::FinishFrame() {
   port_.OnEvent(std::move(event));
 }
 
-// Processes may write to their data at any time, so a wrong sum must not take down a rail that others use.
-// The data is requested again, sent from a copy and read into one, so that only the network can have changed
-// it. All other payloads are copies that no process reaches. Returns false if the payload is not needed.
+// Processes may write to their data at any time, so a wrong sum must not take down a rail that
+// others use. The data is requested again, sent from a copy and read into one, so that only the
+// network can have changed it. All other payloads are copies that no process reaches. Returns false
+// if the payload is not needed.
 bool FrameReader::OnWrongSum() {
   if (incoming_.type != wire::FrameType::kData) {
     EndAndReport("the payload of a frame is not as it was sent", LinkReason::kBytesChanged);

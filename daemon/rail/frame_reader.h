@@ -5,9 +5,9 @@
 //
 // Data is reduced and summed in parts while it is still cached. See README.md, FrameReader.
 //
-// Owner: a rail. Thread: the driver's; OnSlotFreed and OnLargeControlFreed on the loop's; atomic figures on
-// any. Memory: one sparse mapping; a control message above the eager size is allocated, at most
-// kLargeControlsMax at once.
+// Owner: a rail. Thread: the driver's; OnSlotFreed and OnLargeControlFreed on the loop's; atomic
+// figures on any. Memory: one sparse mapping; a control message above the eager size is allocated,
+// at most kLargeControlsMax at once.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class FrameReaderPort {
   // Executes commands while there is room for what they cause.
   virtual void TakeCommands() = 0;
   virtual bool CommandsWait() const = 0;
-  // kFrame; or kTransmitted with `abandoned`: a data frame was lost after its header, or its payload was
-  // corrupt (kBytesChanged), and must be requested.
+  // kFrame; or kTransmitted with `abandoned`: a data frame was lost after its header, or its
+  // payload was corrupt (kBytesChanged), and must be requested.
   virtual void OnEvent(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
 };
@@ -50,7 +50,8 @@ class FrameReader {
   // Withdraws the operation's receives; their memory is no longer touched.
   void Forget(const OperationKey& key);
 
-  // Reads at most `turns` times. `write_error`: why writing has failed, or 0. Returns whether anything moved.
+  // Reads at most `turns` times. `write_error`: why writing has failed, or 0. Returns whether
+  // anything moved.
   bool Read(int write_error, int turns = kTurns);
   // Returns whether there is room to read. A frame that has begun has its room.
   bool MayRead() const {

@@ -1,4 +1,5 @@
-// CRC32C of frames (with ISA-L). Detects bytes that a cable, a port or memory has changed on the way.
+// CRC32C of frames (with ISA-L). Detects bytes that a cable, a port or memory has changed on the
+// way.
 //
 //   writer: payload ─Sum─▶ payload_sum ┐ header ─▶ header_sum       (wire/frame.h)
 //   reader: header_sum first, before any field is trusted; then the payload as it arrives

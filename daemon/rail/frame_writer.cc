@@ -24,8 +24,9 @@ void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
   pads_echo_ = pads_echo_ || heartbeat.payload_bytes > 0;
 }
 
-// Acknowledgements may overtake anything, but not split a frame: the peer's window waits for them. At most
-// one of each kind waits, however little the peer reads, so there is always room for commands.
+// Acknowledgements may overtake anything, but not split a frame: the peer's window waits for them.
+// At most one of each kind waits, however little the peer reads, so there is always room for
+// commands.
 void FrameWriter::PutInFront(const OutgoingFrame& frame) {
   const bool inside = front_written_ > 0;
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
@@ -93,8 +94,8 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   }
 }
 
-// Data that is sent again goes out from a copy, because a process may keep changing the original. Returns
-// false while the copy is in use.
+// Data that is sent again goes out from a copy, because a process may keep changing the original.
+// Returns false while the copy is in use.
 bool FrameWriter::Sum(Waiting& waiting) {
   OutgoingFrame& frame = waiting.frame;
   if (IsRepeated(frame.header)) {

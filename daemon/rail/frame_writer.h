@@ -1,9 +1,10 @@
-// The sending half of a byte-stream rail: sends frames in order, in place. See README.md, FrameWriter.
+// The sending half of a byte-stream rail: sends frames in order, in place. See README.md,
+// FrameWriter.
 //
 //   Queue, QueueHeartbeat, Echo ──▶ outgoing ring ──Write──▶ stream ──▶ released ──▶ transmitted
 //
-// A stream may read payload in place after Write, of at most kUnreleasedMax frames. Sums are computed just
-// before a frame is written, so that the payload is cached for the copy that follows.
+// A stream may read payload in place after Write, of at most kUnreleasedMax frames. Sums are
+// computed just before a frame is written, so that the payload is cached for the copy that follows.
 //
 // Owner: a rail. Thread: the driver's; sent_bytes on any. Memory: a ring of fixed size.
 #pragma once
@@ -48,7 +49,8 @@ class FrameWriter {
   void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
   bool asks_for_proof() const { return asks_for_proof_.load(std::memory_order_relaxed); }
   void Echo(const wire::FrameHeader& heartbeat);
-  // Sends why this side no longer reads, and drops other frames. Returns true while the socket is full.
+  // Sends why this side no longer reads, and drops other frames. Returns true while the socket is
+  // full.
   bool SendGivenUp(LinkReason why);
 
   // Returns whether the socket took something.

@@ -1,4 +1,5 @@
-// A queue that keeps its memory: unlike std::deque, it allocates only when it is longer than ever before.
+// A queue that keeps its memory: unlike std::deque, it allocates only when it is longer than ever
+// before.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,14 @@
-// The receives that are posted to one rail: where data goes, and which operations were withdrawn. Before a
-// byte is placed, what the link's rails share is claimed: the frame's number (arrival_claims.h) and its bytes
-// (receive_budget.h). See README.md, PostedReceives.
+// The receives that are posted to one rail: where data goes, and which operations were withdrawn.
+// Before a byte is placed, what the link's rails share is claimed: the frame's number
+// (arrival_claims.h) and its bytes (receive_budget.h). See README.md, PostedReceives.
 //
 //   header read ──Begin──▶ placing ──complete──▶ Complete
 //                             │  ├──partly arrived──▶ PlaceSome: while it is in the cache
 //                             │  └──wrong sum──▶ Disown: gives the claims back
 //                             └──rail goes down──▶ Abandon: gives the claims back
 //
-// Memory: one entry per receive; at most kWithdrawnMax withdrawn operations, then any may be withdrawn.
+// Memory: one entry per receive; at most kWithdrawnMax withdrawn operations, then any may be
+// withdrawn.
 #pragma once
 
 #include <cstddef>
@@ -83,7 +84,8 @@ class PostedReceives {
       claimed_sequence_ = header.sequence;
     }
     const auto found = posted_.find({KeyOf(header), header.step});
-    // Asks again even if it may have been withdrawn, because its receive may wait among the commands.
+    // Asks again even if it may have been withdrawn, because its receive may wait among the
+    // commands.
     if (found == posted_.end() && (!asked_before || !WasWithdrawn(header))) return Place::kUnknown;
     if (found == posted_.end()) return Place::kDropped;
     Posted& posted = found->second;
@@ -115,7 +117,8 @@ class PostedReceives {
     placed_bytes_ += part;
   }
 
-  // The payload is complete, in `staged` unless it was placed directly. Returns whether it is placed.
+  // The payload is complete, in `staged` unless it was placed directly. Returns whether it is
+  // placed.
   bool Complete(const wire::FrameHeader& header, const std::byte* staged) {
     claimed_sequence_ = 0;
     if (!std::exchange(places_, false)) return false;
@@ -140,7 +143,8 @@ class PostedReceives {
     return sequence;
   }
 
-  // The rail goes down. Returns the frame that no rail has and the peer will not resend unasked; 0: none.
+  // The rail goes down. Returns the frame that no rail has and the peer will not resend unasked; 0:
+  // none.
   std::uint64_t Abandon() {
     GiveBackBytes();
     const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);

@@ -1,11 +1,12 @@
-// A rail: one transport connection to a neighbour, or a circuit to a node further away. It moves frames in
-// order until it reports that it is down; the fate of what was under way then is unknown. A reliable rail
-// loses nothing before that; an unreliable one may lose single frames, but those that arrive are whole and
-// in order.
+// A rail: one transport connection to a neighbour, or a circuit to a node further away. It moves
+// frames in order until it reports that it is down; the fate of what was under way then is unknown.
+// A reliable rail loses nothing before that; an unreliable one may lose single frames, but those
+// that arrive are whole and in order.
 //
 //   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, after a failure or Stop
 //
-// Called on the loop's thread; a rail may have its own thread from Start or the first need until Stop.
+// Called on the loop's thread; a rail may have its own thread from Start or the first need until
+// Stop.
 #pragma once
 
 #include <cstddef>
@@ -110,13 +111,14 @@ class Rail {
   // A job's data will follow: the rail makes its thread now rather than later.
   virtual void Prepare() {}
 
-  // Returns false if the rail is full; try again after its next events. A waiting command holds up the link.
+  // Returns false if the rail is full; try again after its next events. A waiting command holds up
+  // the link.
   [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
   // Like Stop, but first tries for a short time to send what is queued. Does not block.
   virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
-  // After Stop: keeps the socket of a dropped rail open but unused (link/README.md). Null if nothing is open,
-  // or if closing it reports why it has ended.
+  // After Stop: keeps the socket of a dropped rail open but unused (link/README.md). Null if
+  // nothing is open, or if closing it reports why it has ended.
   virtual std::shared_ptr<void> KeepEnd() { return nullptr; }
 
   virtual bool Pop(RailEvent& event) = 0;
@@ -126,18 +128,20 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
-  // Returns whether a padded heartbeat was answered: packets of any size pass. True if a rail cannot test it.
+  // Returns whether a padded heartbeat was answered: packets of any size pass. True if a rail
+  // cannot test it.
   virtual bool has_passed_large() const { return true; }
-  // When the peer last sent a heartbeat; 0: never, unknown, or this side's own heartbeat carries a request.
+  // When the peer last sent a heartbeat; 0: never, unknown, or this side's own heartbeat carries a
+  // request.
   virtual std::uint64_t last_asked_ns() const { return 0; }
-  // The measured bytes per second and minimum round trip (0: unknown), so that the rail can size its buffers;
-  // kAnyRate: the system sizes them.
+  // The measured bytes per second and minimum round trip (0: unknown), so that the rail can size
+  // its buffers; kAnyRate: the system sizes them.
   static constexpr double kAnyRate = std::numeric_limits<double>::infinity();
   virtual void OnRate(double, std::uint64_t) {}
   // Costs at most one system call.
   virtual std::optional<HeldBytes> held() const { return std::nullopt; }
-  // The key that both sides proved. Once it is withdrawn, each asks the other to prove a new one on another
-  // connection.
+  // The key that both sides proved. Once it is withdrawn, each asks the other to prove a new one on
+  // another connection.
   virtual ClusterKeyId proved_with() const { return {}; }
   virtual void SetProvedWith(const ClusterKeyId&) {}
   virtual void AskForNewProof() {}

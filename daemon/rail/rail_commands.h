@@ -1,5 +1,5 @@
-// Carries out what the loop asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
-// in order.
+// Carries out what the loop asks of a rail that writes and reads frames (frame_writer.h,
+// frame_reader.h), in order.
 //
 // Thread: the one that drives the rail.
 #pragma once

@@ -1,4 +1,5 @@
-// Observes the frames that a rail has moved. Runs between frames, so it neither waits nor allocates.
+// Observes the frames that a rail has moved. Runs between frames, so it neither waits nor
+// allocates.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The cable that a rail uses: the interface names of its two ends, seen from this side.
 //
-// Two connections over the same path are the same rail, whatever their addresses; the newer one replaces the
-// older. A loopback address counts as an interface, so that nodes of one host can have several
-// rails. A side rail (side_rails.h) exists beside its connection: same interfaces, another
+// Two connections over the same path are the same rail, whatever their addresses; the newer one
+// replaces the older. A loopback address counts as an interface, so that nodes of one host can have
+// several rails. A side rail (side_rails.h) exists beside its connection: same interfaces, another
 // transport.
 #pragma once
 

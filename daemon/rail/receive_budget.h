@@ -1,5 +1,6 @@
-// Counts how many bytes of a posted receive may still be placed. All rails claim bytes before they place
-// them, so once a receive is complete, nothing can be placed any more, and its memory is free.
+// Counts how many bytes of a posted receive may still be placed. All rails claim bytes before they
+// place them, so once a receive is complete, nothing can be placed any more, and its memory is
+// free.
 //
 // A budget is reused at once. A share of an earlier turn gets nothing, so there is no need to wait
 // for any rail.

@@ -1,5 +1,5 @@
-// A single-producer, single-consumer ring between two threads of the daemon. Ordering and sleep are those of
-// proto/queue/ring.h, but both sides are trusted, so positions are not checked.
+// A single-producer, single-consumer ring between two threads of the daemon. Ordering and sleep are
+// those of proto/queue/ring.h, but both sides are trusted, so positions are not checked.
 //
 // Owner: Rail. Thread: one producer, one consumer. Memory: fixed at creation.
 #pragma once

@@ -1,4 +1,5 @@
-// Attaches a LinkReason to a status as a payload, so that it survives code that only forwards statuses.
+// Attaches a LinkReason to a status as a payload, so that it survives code that only forwards
+// statuses.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,13 +1,13 @@
-// The clients' memory that is registered with one device, so that its queue pairs send from it without a
-// copy.
+// The clients' memory that is registered with one device, so that its queue pairs send from it
+// without a copy.
 //
 //   Add: an arena ──Ask: a rail wants to send much from a piece of it──▶ wanted
 //     ──Update, the driver's thread──▶ registered, or refused and requested again later
-//   Remove: the client is gone ──▶ forgotten here, then by each rail that has seen it; the last holder of a
-//     region deregisters it, and unmaps the arena after its last region
+//   Remove: the client is gone ──▶ forgotten here, then by each rail that has seen it; the last
+//     holder of a region deregisters it, and unmaps the arena after its last region
 //
-// Owner: DriverThread's shared part, and rails. Thread: stated at each call; the lock is never held during a
-// driver's call. Memory: a word for each arena and region.
+// Owner: DriverThread's shared part, and rails. Thread: stated at each call; the lock is never held
+// during a driver's call. Memory: a word for each arena and region.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class ArenaRegions {
  public:
   // After a refusal the device is not asked again for this long.
   static constexpr std::uint64_t kRefusedNs = 10'000'000'000;
-  // After its driver's process has ended this often during a registration, the device is not asked again:
-  // rails that copy are better than rails that come and go.
+  // After its driver's process has ended this often during a registration, the device is not asked
+  // again: rails that copy are better than rails that come and go.
   static constexpr int kEndedMax = 2;
 
   // A holder keeps the regions alive, but not arenas without regions.

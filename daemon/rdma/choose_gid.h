@@ -1,8 +1,9 @@
 // Chooses the GID that a queue pair uses.
 //
-// On Macs a device is found by its name, which states the cable's interface. Only GIDs that mirror an IPv4
-// address are known to carry data; that of the IPv6 link-local address has led to timeouts ([mlx 3467], [mlx
-// 3468]). So the order is: the link's address if it is IPv4, another IPv4 address, the link's address, any.
+// On Macs a device is found by its name, which states the cable's interface. Only GIDs that mirror
+// an IPv4 address are known to carry data; that of the IPv6 link-local address has led to timeouts
+// ([mlx 3467], [mlx 3468]). So the order is: the link's address if it is IPv4, another IPv4
+// address, the link's address, any.
 //
 // On other systems the device is found by the link's address, and must use it.
 #pragma once

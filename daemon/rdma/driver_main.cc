@@ -290,7 +290,8 @@ class Driver {
                                shape.message_bytes, regions_, scheduling_);
     return absl::OkStatus();
   }
-  // The driver may still write to a queue pair that it does not give back, so its memory stays mapped.
+  // The driver may still write to a queue pair that it does not give back, so its memory stays
+  // mapped.
   absl::Status Destroy(std::uint32_t id) {
     const auto found = pumps_.find(id);
     if (found == pumps_.end()) return absl::OkStatus();

@@ -1,7 +1,8 @@
 // Requests from the daemon to the process that calls a device's driver (driver_process.h), and the
 // answers: plain values over a Unix socket, one answer for each request, in order.
 //
-// The first request names its version, because the program may have been replaced under a running daemon.
+// The first request names its version, because the program may have been replaced under a running
+// daemon.
 #pragma once
 
 #include <array>

@@ -4,7 +4,8 @@
 //                │                                  │ a thread for each queue pair
 //                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
 //
-// A process that hangs in its driver may survive SIGKILL. Until it exits, no other is started for the device.
+// A process that hangs in its driver may survive SIGKILL. Until it exits, no other is started for
+// the device.
 //
 // Owner: ProcessDevice, its queue pairs and regions. Thread: any; one call at a time. Memory: none.
 #pragma once
@@ -30,11 +31,12 @@ namespace mlxcomm::rdma {
 inline constexpr char kDriverArgument[] = "--drive-rdma";
 inline constexpr int kDriverSocket = 3;
 
-// Runs in that process: one thread answers the daemon's requests, and one for each queue pair posts and
-// reports completions. `socket`: a stream to the daemon. Returns the exit code.
+// Runs in that process: one thread answers the daemon's requests, and one for each queue pair posts
+// and reports completions. `socket`: a stream to the daemon. Returns the exit code.
 //
-// It exits when its standard input ends, which it does with the daemon, whatever its threads are doing. It
-// ignores the signals that stop a daemon, because the daemon needs it until it has drained.
+// It exits when its standard input ends, which it does with the daemon, whatever its threads are
+// doing. It ignores the signals that stop a daemon, because the daemon needs it until it has
+// drained.
 int RunDriver(int socket);
 
 class DriverProcess {
@@ -43,16 +45,17 @@ class DriverProcess {
   // as hung.
   static constexpr std::uint64_t kCallNs = 10'000'000'000;
 
-  // `program` must run RunDriver for kDriverArgument; `device` is for display. RESOURCE_EXHAUSTED: no
-  // descriptor. UNAVAILABLE: it cannot be started, or the device's last process has not exited.
+  // `program` must run RunDriver for kDriverArgument; `device` is for display. RESOURCE_EXHAUSTED:
+  // no descriptor. UNAVAILABLE: it cannot be started, or the device's last process has not exited.
   static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
                                                               const std::string& device,
                                                               std::uint64_t call_ns = kCallNs);
   // Closes the lifeline and waits for the exit, otherwise kills the process. Takes up to 2 s.
   ~DriverProcess();
 
-  // `descriptors` are passed, not given away. Returns the driver's error; ABORTED: the process has ended;
-  // DEADLINE_EXCEEDED: it did not answer and was killed. Other callers wait, so the loop never calls it.
+  // `descriptors` are passed, not given away. Returns the driver's error; ABORTED: the process has
+  // ended; DEADLINE_EXCEEDED: it did not answer and was killed. Other callers wait, so the loop
+  // never calls it.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});
   // Returns OK while the process runs, otherwise how it ended.
@@ -84,9 +87,10 @@ class DriverProcess {
   absl::Status ended_;   // OK until it has ended.
 };
 
-// Starts the process and opens the device there. Posting writes a request into shared memory, and Poll reads
-// completions from it; neither blocks. The other process's output is not trusted: it is copied and checked
-// against what was posted, and a mismatch fails the queue pair. UNAVAILABLE, NOT_FOUND: like Library::Open.
+// Starts the process and opens the device there. Posting writes a request into shared memory, and
+// Poll reads completions from it; neither blocks. The other process's output is not trusted: it is
+// copied and checked against what was posted, and a mismatch fails the queue pair. UNAVAILABLE,
+// NOT_FOUND: like Library::Open.
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
     const std::string& program, const std::string& library, const std::string& name,
     const Limits& limits, const queue::SchedulingPolicy& scheduling,

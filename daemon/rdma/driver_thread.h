@@ -3,11 +3,12 @@
 //
 //   loop ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ loop
 //
-// A device that the system wants back (`rdma link delete`) is closed, and opened again by name for the next
-// queue pair. The same applies if the driver's process ends, after a growing pause.
+// A device that the system wants back (`rdma link delete`) is closed, and opened again by name for
+// the next queue pair. The same applies if the driver's process ends, after a growing pause.
 //
-// Owner: RdmaRails. Thread: the loop's; its own runs the jobs, and outlives the owner if the driver hangs.
-// Memory: queued jobs, two for each path, and queue pairs: one for each path, and a few in destruction.
+// Owner: RdmaRails. Thread: the loop's; its own runs the jobs, and outlives the owner if the driver
+// hangs. Memory: queued jobs, two for each path, and queue pairs: one for each path, and a few in
+// destruction.
 #pragma once
 
 #include <atomic>
@@ -57,8 +58,8 @@ class DriverThread {
   // Threads of this process that have not ended, hung ones included.
   static int threads() { return threads_.load(std::memory_order_acquire); }
 
-  // `ticket` comes back with the result. Refused if the device has `pairs_max` queue pairs, lost ones
-  // included.
+  // `ticket` comes back with the result. Refused if the device has `pairs_max` queue pairs, lost
+  // ones included.
   void Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
             std::uint32_t pairs_max) {
     Give({.ticket = ticket, .shape = shape, .gid = gid, .pairs_max = pairs_max});

@@ -1,5 +1,5 @@
-// The numbers and rules of queue pairs that rails keep to, each with its source. Where reports disagree, the
-// choice and its reason are here; the configuration can change it (RdmaConfig).
+// The numbers and rules of queue pairs that rails keep to, each with its source. Where reports
+// disagree, the choice and its reason are here; the configuration can change it (RdmaConfig).
 //
 //   [TN]      Apple, TN3205 "Low-latency communication with RDMA over Thunderbolt" (2026)
 //   [mlx N]   github.com/ml-explore/mlx/issues/N
@@ -21,21 +21,23 @@ namespace apple {
 
 // Thunderbolt moves frames of 4 KiB. Queue depths count frames, not work requests [TN].
 inline constexpr std::uint32_t kFrameBytes = 4096;
-// The deepest queue, in frames. The system may grant less; ibv_query_qp returns what it granted [TN].
+// The deepest queue, in frames. The system may grant less; ibv_query_qp returns what it granted
+// [TN].
 inline constexpr std::uint32_t kFramesMax = 4095;
 inline constexpr std::uint32_t kMessageBytesMax = kFrameBytes * kFramesMax;
 static_assert(kMessageBytesMax == 16'773'120);
-// All processes on a device share these; beyond them every ibv_create_qp fails with EBUSY ([TN], [mlx 3162]).
+// All processes on a device share these; beyond them every ibv_create_qp fails with EBUSY ([TN],
+// [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
 // Limits a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
 inline constexpr std::uint32_t kRegionsMax = 100;
-// A region across such a boundary is registered, but its data is corrupted (kvcache-ai/Mooncake#2017 and
-// others).
+// A region across such a boundary is registered, but its data is corrupted
+// (kvcache-ai/Mooncake#2017 and others).
 inline constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 // Well below the boundary; others have used it without trouble.
 inline constexpr std::uint64_t kRegionBytesMax = std::uint64_t{1} << 30;
-// Limits clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair here needs
-// one.
+// Limits clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair
+// here needs one.
 inline constexpr std::uint32_t kArenaRegionsMax = 48;
 // Registering pins the pages, so a region should be used soon as a whole.
 inline constexpr std::uint64_t kArenaRegionBytes = std::uint64_t{256} << 20;
@@ -46,16 +48,19 @@ inline constexpr char kDevicePrefix[] = "rdma_";
 
 }  // namespace apple
 
-// Unreliable connected (all that Apple has [TN]): a message arrives whole, once and in order, or is lost
-// silently. Reliable connected: in order, or the queue pair fails. It is used if a device has it.
+// Unreliable connected (all that Apple has [TN]): a message arrives whole, once and in order, or is
+// lost silently. Reliable connected: in order, or the queue pair fails. It is used if a device has
+// it.
 enum class Service : std::uint8_t { kUnreliable, kReliable };
 
 struct Limits {
   Service service = Service::kUnreliable;
-  // The frame size in which a send and its receive must be equally long [TN]; 0: receives may be longer.
+  // The frame size in which a send and its receive must be equally long [TN]; 0: receives may be
+  // longer.
   std::uint32_t equal_frame_bytes = apple::kFrameBytes;
   std::uint32_t frames_max = apple::kFramesMax;  // Posted in each direction of a queue pair.
-  // The largest message of this side's device; reported to a neighbour that offers larger ones (setup.h).
+  // The largest message of this side's device; reported to a neighbour that offers larger ones
+  // (setup.h).
   std::uint32_t message_bytes_max = apple::kMessageBytesMax;
   std::uint32_t queue_pairs_max = apple::kQueuePairsMax;
   std::uint32_t regions_max = apple::kRegionsMax;
@@ -68,22 +73,23 @@ struct Limits {
   // only the former (ibv_reg_mr(3)), but Apple's driver has refused it [llama], and MLX requests
   // all three. No peer can use them: only SEND is posted, and the keys are never sent.
   bool remote_access = true;
-  // Receives are posted once the queue pair is ready to send, or before it is ready to receive. Verbs accept
-  // them from INIT on (ibv_post_recv(3)), but Apple's driver has refused them before RTS [llama]. Both are
-  // safe: no side sends before it knows that the other has posted (setup.h).
+  // Receives are posted once the queue pair is ready to send, or before it is ready to receive.
+  // Verbs accept them from INIT on (ibv_post_recv(3)), but Apple's driver has refused them before
+  // RTS [llama]. Both are safe: no side sends before it knows that the other has posted (setup.h).
   bool receives_after_ready = true;
-  // The queue pair is moved to the error state before it is destroyed, which returns what was posted. Apple's
-  // driver then leaves every region mapped [llama], so there it is destroyed directly.
+  // The queue pair is moved to the error state before it is destroyed, which returns what was
+  // posted. Apple's driver then leaves every region mapped [llama], so there it is destroyed
+  // directly.
   bool error_before_destroy = false;
   // Completions raise events. Without them, an idle rail polls now and then.
   bool completion_events = true;
 
-  // The size of all messages. Reports disagree: on one system only 4 KiB was reliable with many in flight;
-  // MLX (macOS 26.3 and later) and [llama] use 16 KiB to 128 KiB. This fits an eager frame with its header,
-  // and a small frame costs little more than its own size.
+  // The size of all messages. Reports disagree: on one system only 4 KiB was reliable with many in
+  // flight; MLX (macOS 26.3 and later) and [llama] use 16 KiB to 128 KiB. This fits an eager frame
+  // with its header, and a small frame costs little more than its own size.
   std::uint32_t message_bytes = 5 * apple::kFrameBytes;
-  // Receives posted, and so messages in flight. In [tbv 35] the 64th receive was refused although the queue
-  // was to be deeper; MLX uses 32, and so does this.
+  // Receives posted, and so messages in flight. In [tbv 35] the 64th receive was refused although
+  // the queue was to be deeper; MLX uses 32, and so does this.
   std::uint32_t messages_max = 32;
 
   std::uint32_t MessagesWithin(std::uint32_t granted_frames) const {
@@ -98,9 +104,9 @@ struct Limits {
   }
 };
 
-// Returns the limits for a kern.osproductversion ("26.2.1"); an unknown version counts as a later one.
-// Before macOS 26.3, MLX sends messages of one frame (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so
-// longer ones are not trusted.
+// Returns the limits for a kern.osproductversion ("26.2.1"); an unknown version counts as a later
+// one. Before macOS 26.3, MLX sends messages of one frame (jaccl/lib/jaccl/rdma.h,
+// buffer_size_from_message), so longer ones are not trusted.
 inline Limits AppleLimits(std::string_view macos_version) {
   const auto number = [&macos_version]() -> std::uint32_t {
     std::uint32_t value = 0;

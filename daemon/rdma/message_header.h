@@ -1,12 +1,13 @@
-// The header of each message on a queue pair; RDMA rails split their frames (frame.h) into such messages.
-// Messages are numbered from 1, so a receiver detects a missing one; it then drops the frame in progress and
-// continues with the next frame at `first_frame`. Each message also grants receives: all messages up to
-// `seen` have arrived or are lost, and `posted` receives are free for later ones.
+// The header of each message on a queue pair; RDMA rails split their frames (frame.h) into such
+// messages. Messages are numbered from 1, so a receiver detects a missing one; it then drops the
+// frame in progress and continues with the next frame at `first_frame`. Each message also grants
+// receives: all messages up to `seen` have arrived or are lost, and `posted` receives are free for
+// later ones.
 //
-// Large payload may be sent without headers: `raw` messages of raw_bytes follow this one and continue the
-// current frame. They are numbered too. The number of the next message with a header shows whether all of
-// them have arrived; only then are they accepted. A raw message is never mistaken for a header, because only
-// the two sides know the random `connection`.
+// Large payload may be sent without headers: `raw` messages of raw_bytes follow this one and
+// continue the current frame. They are numbered too. The number of the next message with a header
+// shows whether all of them have arrived; only then are they accepted. A raw message is never
+// mistaken for a header, because only the two sides know the random `connection`.
 //
 // Little-endian. The other end is not trusted: every field is checked.
 #pragma once

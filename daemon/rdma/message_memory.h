@@ -1,5 +1,5 @@
-// Memory for a device: private pages, or pages of an object that another process shares. They do not cross a
-// multiple of `boundary` (limits.h; 0: no limit).
+// Memory for a device: private pages, or pages of an object that another process shares. They do
+// not cross a multiple of `boundary` (limits.h; 0: no limit).
 //
 // Owner: the caller. Thread: any. Memory: the pages.
 #pragma once

@@ -70,7 +70,8 @@ std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) 
   return taken;
 }
 
-// Sends whole messages from the region; the open slot announces them. Returns 0 if too few can be sent now.
+// Sends whole messages from the region; the open slot announces them. Returns 0 if too few can be
+// sent now.
 std::size_t MessageStream::TakeRaw(const std::byte* from, std::uint64_t messages,
                                    SendRegions::Known& known) {
   const std::uint64_t wanted = std::min<std::uint64_t>(messages, RawMax());
@@ -265,8 +266,8 @@ bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
   return true;
 }
 
-// `missing`: messages missing before this header. Returns true if they are the announced raw ones, all
-// received.
+// `missing`: messages missing before this header. Returns true if they are the announced raw ones,
+// all received.
 bool MessageStream::ConfirmRaw(std::uint64_t missing) {
   const bool all = missing == raw_announced_ && held_.size() == raw_announced_ && !raw_invalid_;
   for (; !held_.empty(); held_.pop_front()) {

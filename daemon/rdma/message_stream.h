@@ -1,10 +1,11 @@
-// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and the credit.
-// README.md has the rules.
+// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and
+// the credit. README.md has the rules.
 //
-//   Write ─▶ slot that is open ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
+//   Write ─▶ open slot ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
 //   posted ─OnReceived─▶ arrived ──Read──▶ to be posted ─NextReceive, OnReceivePosted─▶ posted
 //
-// Sans-I/O; time is an argument. Owner: RailThread. Thread: its own. Memory: the queue pair's slots.
+// Sans-I/O; time is an argument. Owner: RailThread. Thread: its own. Memory: the queue pair's
+// slots.
 #pragma once
 
 #include <algorithm>
@@ -116,7 +117,8 @@ class MessageStream final : public rail::ByteStream {
   // Receives that frames leave free.
   std::uint32_t reserve() const { return std::min(kReserveMax, shape_.peer_receives / 2); }
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
-  // With its header this is half of the window: credit returns for one half while the other is sent.
+  // With its header this is half of the window: credit returns for one half while the other is
+  // sent.
   std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }
   bool OpenSlot();
   void CloseSlot(std::uint32_t raw = 0);

@@ -1,14 +1,14 @@
-// The interface of RDMA that rails use: devices, and queue pairs that send and receive messages in registered
-// memory. Implemented by verbs (verbs_device.cc), by a driver's process (process_device.cc), and by a
-// stand-in in builds without verbs (no_verbs.cc).
+// The interface of RDMA that rails use: devices, and queue pairs that send and receive messages in
+// registered memory. Implemented by verbs (verbs_device.cc), by a driver's process
+// (process_device.cc), and by a stand-in in builds without verbs (no_verbs.cc).
 //
 //   Device ──MakeQueuePair──▶ QueuePair: (made) ──Connect──▶ ready ──PostSend, PostReceive,
 //                                                              Poll, Arm──▶ (destroyed)
 //
 // A call may enter the driver and never return, so only threads that nothing waits for make them.
 //
-// Owner: QueuePair: its rail; it keeps its Device. Thread: one at a time each; Device: any. Memory: a queue
-// pair's messages are one region, made with it.
+// Owner: QueuePair: its rail; it keeps its Device. Thread: one at a time each; Device: any. Memory:
+// a queue pair's messages are one region, made with it.
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ struct Completion {
   const char* what = "";    // The error.
 };
 
-// Memory to send from that is registered in addition to a queue pair's own. Its destructor calls the driver.
+// Memory to send from that is registered in addition to a queue pair's own. Its destructor calls
+// the driver.
 class Region {
  public:
   virtual ~Region() = default;
@@ -88,9 +89,11 @@ class QueuePair {
                                     std::uint32_t bytes) = 0;
   // Returns the number of completions. After an error the queue pair is unusable.
   virtual absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) = 0;
-  // Readable after Arm if something has completed since; -1: no events, so Poll must be called regularly.
+  // Readable after Arm if something has completed since; -1: no events, so Poll must be called
+  // regularly.
   virtual int descriptor() const = 0;
-  // Clears the descriptor and requests another event. Earlier completions raise none: call Poll afterwards.
+  // Clears the descriptor and requests another event. Earlier completions raise none: call Poll
+  // afterwards.
   virtual absl::Status Arm() = 0;
 };
 
@@ -126,15 +129,18 @@ class Device {
                                                            const Gid& gid) {
     return MakeQueuePairIn({}, shape, gid);
   }
-  // The messages lie in `memory`, which outlives the queue pair, or in memory of its own if that is empty.
+  // The messages lie in `memory`, which outlives the queue pair, or in memory of its own if that is
+  // empty.
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
                                                                      const QueuePairShape& shape,
                                                                      const Gid& gid) = 0;
-  // Registers a piece of an arena, which the region keeps. RESOURCE_EXHAUSTED: the limit is reached.
+  // Registers a piece of an arena, which the region keeps. RESOURCE_EXHAUSTED: the limit is
+  // reached.
   virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
                                                                  std::byte* data,
                                                                  std::uint64_t bytes) = 0;
-  // If another process calls the driver: how it ended (OK while it runs) and its pid; 0: this process does.
+  // If another process calls the driver: how it ended (OK while it runs) and its pid; 0: this
+  // process does.
   virtual absl::Status DriverEnded() { return absl::OkStatus(); }
   virtual int driver_pid() const { return 0; }
 };

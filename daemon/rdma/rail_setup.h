@@ -8,8 +8,8 @@
 //   connects it, and may send from now on
 //   kReady ──────────────────────────────────▶  may send from now on
 //
-// Either side may send kRefuse instead, with the reason, to end the attempt. Each side posts its receives
-// before the other side may send.
+// Either side may send kRefuse instead, with the reason, to end the attempt. Each side posts its
+// receives before the other side may send.
 //
 // Little-endian; the receiver checks every field.
 #pragma once
@@ -25,7 +25,8 @@ namespace mlxcomm::rdma {
 
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
-// Values of `services`. Every device has unreliable pairs; kUnreliableOnly in kRefuse: offer only these.
+// Values of `services`. Every device has unreliable pairs; kUnreliableOnly in kRefuse: offer only
+// these.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;
 // Set in kRefuse: the offered messages are too large; `message_bytes` is the largest size possible.

@@ -73,7 +73,8 @@ bool RailThread::Pop(rail::RailEvent& event) {
   // Pairs with Sleep: either this sees that the thread waits, or the thread sees the room.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
-  // The thread was stopped during a driver's call and cannot report it. Its half-done work is ours now.
+  // The thread was stopped during a driver's call and cannot report it. Its half-done work is ours
+  // now.
   if (!is_stopped() || reported_down_.exchange(true)) return false;
   event = rail::RailEvent();
   event.kind = rail::RailEvent::Kind::kDown;

@@ -1,12 +1,13 @@
-// The thread of one queue pair: moves frames through messages, posts them and polls for completions.
+// The thread of one queue pair: moves frames through messages, posts them and polls for
+// completions.
 //
 //   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
 //   nothing moved for a while ─▶ arm the completion queue, poll once more, sleep
 //
 // A driver may hang in any call, and nothing waits for it (README.md).
 //
-// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; calls for the loop's thread say so.
-// Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
+// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; calls for the loop's thread
+// say so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
 #pragma once
 
 #include <atomic>

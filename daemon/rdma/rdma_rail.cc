@@ -19,7 +19,8 @@ absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 
-// The queue pair of a rail that was never started is still here, and destroying it calls the driver.
+// The queue pair of a rail that was never started is still here, and destroying it calls the
+// driver.
 RdmaRail::~RdmaRail() {
   Stop();
   if (started_) return;

@@ -20,7 +20,8 @@ namespace {
 
 // Neighbours' messages that are queued for the next turn.
 constexpr std::size_t kReceivedMax = 256;
-// Extra queue pairs of a device, besides one for each path: the driver may not have given back old ones yet.
+// Extra queue pairs of a device, besides one for each path: the driver may not have given back old
+// ones yet.
 constexpr std::uint32_t kSpareQueuePairs = 2;
 
 }  // namespace

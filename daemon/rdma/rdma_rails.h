@@ -3,10 +3,11 @@
 //   connection ─▶ probe (a process of its own) ─▶ device for the connection's interface or address
 //     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
 //
-// If RDMA is off, or a driver does not answer, neighbours that offer rails receive that as the reason.
+// If RDMA is off, or a driver does not answer, neighbours that offer rails receive that as the
+// reason.
 //
-// Owner: TcpFabric. Thread: the loop's, which never calls a driver; time is an argument. Memory: one entry
-// for each path, one thread for each device in use.
+// Owner: TcpFabric. Thread: the loop's, which never calls a driver; time is an argument. Memory:
+// one entry for each path, one thread for each device in use.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct RdmaOptions {
   std::string library;        // The verbs library; empty: the system's own.
   std::string probe_program;  // Must run RunProbe for its argument (probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
-  // Must run RunDriver for its argument (driver_process.h). If empty, this process calls the driver.
+  // Must run RunDriver for its argument (driver_process.h). If empty, this process calls the
+  // driver.
   std::string driver_program;
   Limits limits;
 };

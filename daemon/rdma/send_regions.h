@@ -1,11 +1,14 @@
-// The regions that one rail may send from (arena_regions.h), and which of them the queue pair is reading.
+// The regions that one rail may send from (arena_regions.h), and which of them the queue pair is
+// reading.
 //
 //   Refresh ─▶ known ──Take: a message from it is being sent──▶ in use ──Return: sent──▶ known
 //     known, gone, and not in use ─▶ left: DropLeft releases it, which may call the driver
 //
-// So a region outlives what was posted from it, and the arena outlives the region, whatever the client does.
+// So a region outlives what was posted from it, and the arena outlives the region, whatever the
+// client does.
 //
-// Owner: RailThread. Thread: its own; Clear once the queue pair is destroyed. Memory: words for each region.
+// Owner: RailThread. Thread: its own; Clear once the queue pair is destroyed. Memory: words for
+// each region.
 #pragma once
 
 #include <cstddef>

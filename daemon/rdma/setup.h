@@ -1,11 +1,12 @@
-// The set-up of an RDMA rail on one path: which side offers, which answers, what both agree on, and when an
-// attempt is repeated (rail_setup.h has the messages; README.md).
+// The set-up of an RDMA rail on one path: which side offers, which answers, what both agree on, and
+// when an attempt is repeated (rail_setup.h has the messages; README.md).
 //
 //   kIdle ──due──▶ kMaking ──made──▶ kOffered ──answer──▶ kConnecting ──connected──▶ kUp
 //     ▲  offer ──▶ kMaking ──made──▶ kConnecting ──connected──▶ kAnswered ──ready──▶ kUp
 //     └── refused, failed, timed out, the rail or the one beside it has ended ──────────┘
 //
-// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: the loop's. Memory: texts only.
+// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: the loop's. Memory:
+// texts only.
 #pragma once
 
 #include <algorithm>

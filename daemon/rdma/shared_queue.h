@@ -1,12 +1,13 @@
-// A queue pair as memory shared by the daemon and the process that calls its driver (driver_process.h):
-// requests go one way, completions the other.
+// A queue pair as memory shared by the daemon and the process that calls its driver
+// (driver_process.h): requests go one way, completions the other.
 //
 //   segment: [QueueHeader] [requests ...] [completions ...] | [slots: receives, then sends]
 //                                                page boundary ┘
 //
-// The rings are those between a client and its daemon (proto/queue/ring.h). A slot is posted at most once at
-// a time, so rings with an entry for each slot are never full. A doorbell (proto/queue/doorbell.h) wakes the
-// side that sleeps; its end means that the other process is gone.
+// The rings are those between a client and its daemon (proto/queue/ring.h). A slot is posted at
+// most once at a time, so rings with an entry for each slot are never full. A doorbell
+// (proto/queue/doorbell.h) wakes the side that sleeps; its end means that the other process is
+// gone.
 //
 // Owner: a driver process and its parent. Thread: one for each end of a ring. Memory: the segment.
 #pragma once

@@ -1,4 +1,5 @@
-// RDMA as the rest of the daemon knows it: how the configuration makes its rails, and its child processes.
+// RDMA as the rest of the daemon knows it: how the configuration makes its rails, and its child
+// processes.
 #pragma once
 
 #include "daemon/fabric/side_rails.h"

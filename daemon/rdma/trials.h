@@ -1,8 +1,10 @@
-// Tests the assumptions about a device's driver (limits.h) one by one. Each trial runs in its own process,
-// which may hang or crash; its caller sets a deadline (mlxcommctl bugreport --rdma).
+// Tests the assumptions about a device's driver (limits.h) one by one. Each trial runs in its own
+// process, which may hang or crash; its caller sets a deadline (mlxcommctl bugreport --rdma).
 //
-//   mlxcommd --try-rdma CONFIG limits            RdmaTrials (ctl.proto) with the assumptions, as text
-//   mlxcommd --try-rdma CONFIG devices           the same with each DEVICE, and the NAMEs of its trials
+//   mlxcommd --try-rdma CONFIG limits            RdmaTrials (ctl.proto) with the assumptions, as
+//                                                text
+//   mlxcommd --try-rdma CONFIG devices           the same with each DEVICE, and the NAMEs of its
+//                                                trials
 //   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and the details
 //
 // Trials take queue pairs and regions for a moment, which other processes may need. Nothing is sent

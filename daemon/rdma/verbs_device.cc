@@ -25,7 +25,8 @@ const char* StateText(ibv_port_state state) {
   }
 }
 
-// Linux deletes this file when it wants the device back, and usually waits until all have closed it.
+// Linux deletes this file when it wants the device back, and usually waits until all have closed
+// it.
 std::string EntryOf([[maybe_unused]] ibv_context* context) {
 #ifdef __linux__
   const char* const path = context->device->dev_path;

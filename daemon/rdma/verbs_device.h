@@ -1,5 +1,5 @@
-// An open device of verbs: its context, its protection domain, and how many of its queue pairs and regions
-// are in use here. Each queue pair keeps it open.
+// An open device of verbs: its context, its protection domain, and how many of its queue pairs and
+// regions are in use here. Each queue pair keeps it open.
 //
 // Owner: the code that opened it, and its queue pairs. Thread: any; the counts are atomic.
 #pragma once

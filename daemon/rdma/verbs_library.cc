@@ -47,8 +47,8 @@ const char* FirstMissing(void* library, Verbs& verbs) {
   return nullptr;
 }
 
-// Stand-ins for functions that JACCL does not load, so they may be missing on macOS. Limits then stay at
-// their defaults, a pair has what it requested, and completions are polled.
+// Stand-ins for functions that JACCL does not load, so they may be missing on macOS. Limits then
+// stay at their defaults, a pair has what it requested, and completions are polled.
 int NoDeviceQuery(ibv_context*, ibv_device_attr*) { return ENOSYS; }
 int NoPairQuery(ibv_qp*, ibv_qp_attr*, int, ibv_qp_init_attr*) { return ENOSYS; }
 ibv_comp_channel* NoChannel(ibv_context*) {

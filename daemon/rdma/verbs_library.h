@@ -1,10 +1,10 @@
-// The verbs of a shared library as a table of functions: librdma.dylib on macOS, libibverbs.so.1 on Linux, or
-// one named in the configuration (tests use a fake).
+// The verbs of a shared library as a table of functions: librdma.dylib on macOS, libibverbs.so.1 on
+// Linux, or one named in the configuration (tests use a fake).
 //
 // Loaded at run time, because most machines have none. The structures come from the build system's
-// <infiniband/verbs.h>: the macOS SDK, or rdma-core on Linux (libibverbs-dev, used under its BSD licence).
-// Own declarations were rejected: posting and polling go through pointers inside these structures, so one new
-// field in a later system would crash.
+// <infiniband/verbs.h>: the macOS SDK, or rdma-core on Linux (libibverbs-dev, used under its BSD
+// licence). Own declarations were rejected: posting and polling go through pointers inside these
+// structures, so one new field in a later system would crash.
 //
 // Owner: Library. Thread: any, once loaded.
 #pragma once
@@ -49,8 +49,8 @@ struct Verbs {
   const char* (*wc_status_str)(ibv_wc_status status);
 };
 
-// Stand-ins replace queries, completion channels and error texts if these are missing; channels cannot be
-// made then. UNAVAILABLE: no such library, or it lacks another function.
+// Stand-ins replace queries, completion channels and error texts if these are missing; channels
+// cannot be made then. UNAVAILABLE: no such library, or it lacks another function.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
 
 }  // namespace mlxcomm::rdma

@@ -174,8 +174,8 @@ absl::Status VerbsQueuePair::Initialise() {
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error != 0) return Failed("did not initialise the queue pair", error);
   address_.number = pair_->qp_num;
-  // Differs from that of earlier connections. libcrypto's generator is not used: it keeps one for each
-  // thread, and a driver's thread may still run when the process exits.
+  // Differs from that of earlier connections. libcrypto's generator is not used: it keeps one for
+  // each thread, and a driver's thread may still run when the process exits.
   address_.first_packet = static_cast<std::uint32_t>(std::random_device{}() & 0xffffff);
   return absl::OkStatus();
 }
@@ -306,7 +306,8 @@ absl::Status VerbsQueuePair::Arm() {
   return error == 0 ? absl::OkStatus() : Failed("did not arm its completion queue", error);
 }
 
-// First destroys what may write to the region. What the driver does not give back is leaked, and counts.
+// First destroys what may write to the region. What the driver does not give back is leaked, and
+// counts.
 VerbsQueuePair::~VerbsQueuePair() {
   if (pair_ != nullptr && device_->limits_.error_before_destroy) {
     ibv_qp_attr attributes{};

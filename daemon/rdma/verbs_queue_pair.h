@@ -1,11 +1,12 @@
-// A queue pair of verbs: the pair, its completion queue and channel, and one region for all of its messages.
+// A queue pair of verbs: the pair, its completion queue and channel, and one region for all of its
+// messages.
 //
 //   (made: INIT) ──Connect──▶ RTR ─▶ RTS ──▶ (destroyed)
 //                       receives are posted before the first, or after the second (limits.h)
 //
-// Owner: a rail. Thread: one at a time. Memory: its region, given or its own. If the driver refuses to
-// register given memory (whether Apple's accepts shared memory is unknown), messages are copied to and from
-// memory of its own as they are posted and completed.
+// Owner: a rail. Thread: one at a time. Memory: its region, given or its own. If the driver refuses
+// to register given memory (whether Apple's accepts shared memory is unknown), messages are copied
+// to and from memory of its own as they are posted and completed.
 #pragma once
 
 #include <cstdint>

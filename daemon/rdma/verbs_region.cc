@@ -11,7 +11,8 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// Keeps it until the process exits, because the driver may still read it. Reachable for leak checkers.
+// Keeps it until the process exits, because the driver may still read it. Reachable for leak
+// checkers.
 void Leave(const std::shared_ptr<const void>& owner) {
   static auto* const mutex = new std::mutex;
   static auto* const left = new std::vector<std::shared_ptr<const void>>;

@@ -1,7 +1,8 @@
-// A region of verbs: clients' memory that is registered with a device; and the count of its regions.
+// A region of verbs: clients' memory that is registered with a device; and the count of its
+// regions.
 //
-// Owner: ArenaRegions, and rails that send from it. Thread: any that may call the driver. Memory: the driver
-// pins the pages; `owner` is kept until it has released them.
+// Owner: ArenaRegions, and rails that send from it. Thread: any that may call the driver. Memory:
+// the driver pins the pages; `owner` is kept until it has released them.
 #pragma once
 
 #include <atomic>

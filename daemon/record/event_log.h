@@ -1,17 +1,17 @@
-// The newest events of this daemon, in memory, for people: changes of nodes, links and rails, jobs, refused
-// strangers.
+// The newest events of this daemon, in memory, for people: changes of nodes, links and rails, jobs,
+// refused strangers.
 //
 //   Add ──▶ source "rail_down"         [ oldest ... newest ] ──┐
 //   Add ──▶ source "stranger_refused"  [ oldest ... newest ] ──┼─by number─▶ Read(cursor, ...)
 //   Add ──▶ source of user "alice"     [ oldest ... newest ] ──┘  each reader at its own pace
 //                 └─ overwritten; the reader gets the number of events it has lost
 //
-// Each kind of event has its own ring, and so does each user's jobs. So a flood of strangers, a flapping
-// cable or a thousand short jobs overwrite only their own ring. Users beyond the first kUsersMax share a
-// ring.
+// Each kind of event has its own ring, and so does each user's jobs. So a flood of strangers, a
+// flapping cable or a thousand short jobs overwrite only their own ring. Users beyond the first
+// kUsersMax share a ring.
 //
-// Owner: Daemon. Thread: any; a lock is enough, because events are rare and readers only copy under it.
-// Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes.
+// Owner: Daemon. Thread: any; a lock is enough, because events are rare and readers only copy under
+// it. Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// The last events of one thread, which never waits to write. Any thread may copy them at the same time, and
-// never gets a torn event.
+// The last events of one thread, which never waits to write. Any thread may copy them at the same
+// time, and never gets a torn event.
 //
-//   begun = events whose write has begun, written = events that are complete; begun - written is 0 or 1
+//   begun = events whose write has begun, written = complete events; begun - written is 0 or 1
 //
 //   Write: begun = n + 1, fence, the eight words of slot n % size, written = n + 1
 //   Copy:  read written, copy the words, fence, read begun; drop the oldest events, which events
@@ -9,8 +9,8 @@
 //
 // README.md, EventRing, has the proof.
 //
-// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: fixed; pages are used once they are
-// written.
+// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: fixed; pages are used once they
+// are written.
 #pragma once
 
 #include <array>
@@ -46,8 +46,8 @@ enum class EventKind : std::uint8_t {
   kWorked,
 };
 
-// An event of the flight recorder, one cache line. The writers define the numbers of kinds, types and
-// operators.
+// An event of the flight recorder, one cache line. The writers define the numbers of kinds, types
+// and operators.
 struct Event {
   std::uint64_t time_ns = 0;
   std::uint64_t duration_ns = 0;
@@ -98,7 +98,8 @@ class EventRing {
     written_.store(number + 1, std::memory_order_release);
   }
 
-  // Appends the newest events to `events`, at most `most`, oldest first, and none before number `first`.
+  // Appends the newest events to `events`, at most `most`, oldest first, and none before number
+  // `first`.
   void Copy(std::size_t most, std::uint64_t first, std::vector<Event>& events) const {
     const std::uint64_t written = written_.load(std::memory_order_acquire);
     const std::uint64_t size = mask_ + 1;

@@ -1,17 +1,17 @@
-// The flight recorder: the last events of every thread that works on operations. It is always on, and can
-// be read at any time.
+// The flight recorder: the last events of every thread that works on operations. It is always on,
+// and can be read at any time.
 //
 //   loop ────▶ track (operations' lives) ─┐
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //
-// A track is a ring with one writer, and stays readable after the writer ends (README.md, Decisions). Group
-// names are stored separately, because events hold only numbers and groups end.
+// A track is a ring with one writer, and stays readable after the writer ends (README.md,
+// Decisions). Group names are stored separately, because events hold only numbers and groups end.
 //
-// Owner: Daemon. Thread: one thread writes a track, without lock or allocation; everything else from any
-// thread, under a mutex that writers never take.
-// Memory: tracks are allocated when they are added, at most kTracksMax; a name for each open group, which the
-// core bounds, and for the last kGroupsGoneNamed.
+// Owner: Daemon. Thread: one thread writes a track, without lock or allocation; everything else
+// from any thread, under a mutex that writers never take. Memory: tracks are allocated when they
+// are added, at most kTracksMax; a name for each open group, which the core bounds, and for the
+// last kGroupsGoneNamed.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +68,8 @@ class FlightRecorder {
   explicit FlightRecorder(std::string node, std::size_t loop_events = kLoopEvents)
       : node_(std::move(node)), loop_events_(loop_events) {}
 
-  // Returns a track for one thread to write until CloseTrack; nullptr: all kTracksMax are in use, and no
-  // closed track of this kind can be reused.
+  // Returns a track for one thread to write until CloseTrack; nullptr: all kTracksMax are in use,
+  // and no closed track of this kind can be reused.
   [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
   void CloseTrack(const EventRing* track);
 

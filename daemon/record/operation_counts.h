@@ -1,7 +1,7 @@
 // Counts, durations and bytes of completed operations by kind and type, for metrics.
 //
-// One writer adds, without lock or allocation. Readers see each number whole, but perhaps not all numbers of
-// one operation: a histogram's total is at most one operation behind its buckets.
+// One writer adds, without lock or allocation. Readers see each number whole, but perhaps not all
+// numbers of one operation: a histogram's total is at most one operation behind its buckets.
 //
 // Owner: Daemon. Thread: Add() from the loop's; everything else from any. Memory: fixed, 32 KiB.
 #pragma once
@@ -18,8 +18,8 @@ class OperationCounts {
   // The writers define the numbers of kinds and types; greater numbers are not counted.
   static constexpr std::size_t kKinds = 16;
   static constexpr std::size_t kTypes = 16;
-  // Upper bounds of the buckets, each four times the previous one: 16 us to 67 s. Longer operations are in no
-  // bucket.
+  // Upper bounds of the buckets, each four times the previous one: 16 us to 67 s. Longer operations
+  // are in no bucket.
   static constexpr std::size_t kBuckets = 12;
   static constexpr std::uint64_t BoundNs(std::size_t bucket) {
     return std::uint64_t{16'000} << (2 * bucket);
@@ -48,7 +48,8 @@ class OperationCounts {
     Increase(row.done, 1);
   }
 
-  // Adds successful operations that were counted elsewhere; `more.done` and `more.failed` are not used.
+  // Adds successful operations that were counted elsewhere; `more.done` and `more.failed` are not
+  // used.
   void AddMany(std::size_t kind, std::size_t type, const Counts& more) {
     if (kind >= kKinds || type >= kTypes) return;
     Row& row = rows_[kind * kTypes + type];

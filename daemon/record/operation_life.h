@@ -51,13 +51,13 @@ struct OperationLife {
   std::vector<Carrier> carriers;
 
   std::uint64_t began_ns() const;  // The time of its first event.
-  // The last rank or node to call or be heard, once the operation is done. kNobody before that or after a
-  // failure: ranks may be missing then, because small data is sent without waiting.
+  // The last rank or node to call or be heard, once the operation is done. kNobody before that or
+  // after a failure: ranks may be missing then, because small data is sent without waiting.
   Last last() const;
 };
 
-// Assembles the events of one loop, oldest first, in the order of each operation's first event. Leaves out
-// completed operations whose calls are no longer recorded.
+// Assembles the events of one loop, oldest first, in the order of each operation's first event.
+// Leaves out completed operations whose calls are no longer recorded.
 std::vector<OperationLife> LivesOf(std::span<const Event> events);
 
 // Adds what each rail carried of each operation. Carrier::track is an index into `rails`.

@@ -117,7 +117,8 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
   state.name = {};
 }
 
-// A process wrote these values: invalid numbers are shown as they are, calls with invalid times are left out.
+// A process wrote these values: invalid numbers are shown as they are, calls with invalid times are
+// left out.
 void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> calls) {
   const std::uint64_t read_ns = clock_();
   const bool valid = std::ranges::all_of(calls, [read_ns](const MetCall& call) {

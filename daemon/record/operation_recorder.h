@@ -1,12 +1,12 @@
-// Records the events of operations in the loop's track of the flight recorder, and counts operations when
-// they end (operation_counts.h). When a group fails, it logs one line with the states of its last
-// operations.
+// Records the events of operations in the loop's track of the flight recorder, and counts
+// operations when they end (operation_counts.h). When a group fails, it logs one line with the
+// states of its last operations.
 //
-// An event writes one cache line. Only the end of an operation reads the clock; all other events get the time
-// of the turn.
+// An event writes one cache line. Only the end of an operation reads the clock; all other events
+// get the time of the turn.
 //
-// Owner: Node. Thread: the node's. Memory: a reused state for each operation in flight; a warm operation
-// allocates nothing.
+// Owner: Node. Thread: the node's. Memory: a reused state for each operation in flight; a warm
+// operation allocates nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// Gives each rail a track of the flight recorder, in which the rail's thread records frames with payload.
+// Gives each rail a track of the flight recorder, in which the rail's thread records frames with
+// payload.
 //
-// Owner: the rail. Thread: RecordRail on the loop's; its result on the rail's, and destroyed after that
-// thread has ended. Memory: the recorder's, which outlives it.
+// Owner: the rail. Thread: RecordRail on the loop's; its result on the rail's, and destroyed after
+// that thread has ended. Memory: the recorder's, which outlives it.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Loads a type's elements into lanes and stores them; included once per SIMD target.
 //
-// A Format has Stored (an element in memory), Vector (the lanes in which elements are combined), Count
-// (elements in a Vector), Load and Store; if kStreams is true, also Stream.
+// A Format has Stored (an element in memory), Vector (the lanes in which elements are combined),
+// Count (elements in a Vector), Load and Store; if kStreams is true, also Stream.
 #if defined(MLXCOMM_REDUCE_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_FORMATS_INL_H_
 #undef MLXCOMM_REDUCE_FORMATS_INL_H_

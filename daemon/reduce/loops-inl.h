@@ -80,7 +80,8 @@ void CombineFew(const Row& row, std::size_t first, std::size_t count) {
   }
 }
 
-// Streaming stores need aligned outputs. Sets `first` to the elements before that; false: outputs differ.
+// Streaming stores need aligned outputs. Sets `first` to the elements before that; false: outputs
+// differ.
 template <typename Format>
 bool FindAligned(const Row& row, std::size_t& first) {
   using Stored = typename Format::Stored;
@@ -104,8 +105,9 @@ HWY_INLINE void Put(typename Format::Vector v, typename Format::Stored* to) {
   }
 }
 
-// Processes four vectors of an input, then of the next: four adjacent loads and stores each, and one pass
-// over the lists of buffers for all. Starts at element i; returns the index after the last.
+// Processes four vectors of an input, then of the next: four adjacent loads and stores each, and
+// one pass over the lists of buffers for all. Starts at element i; returns the index after the
+// last.
 template <typename Format, typename Operator, bool kPastCache>
 HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   using Stored = typename Format::Stored;

@@ -1,4 +1,5 @@
-// Operators combine two vectors of lanes; included once per SIMD target. kDivides: divides at the end.
+// Operators combine two vectors of lanes; included once per SIMD target. kDivides: divides at the
+// end.
 #if defined(MLXCOMM_REDUCE_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_OPERATORS_INL_H_
 #undef MLXCOMM_REDUCE_OPERATORS_INL_H_
@@ -58,7 +59,8 @@ struct ProductOperator : PlainOperator {
   }
 };
 
-// Multiplications and additions round separately (no contraction), so that every target gives the same bits.
+// Multiplications and additions round separately (no contraction), so that every target gives the
+// same bits.
 struct ComplexProductOperator : PlainOperator {
   using V = Complex64Format::Vector;
   static HWY_INLINE V Apply(V a, V b) {
@@ -67,7 +69,8 @@ struct ComplexProductOperator : PlainOperator {
   }
 };
 
-// By the real part, then the imaginary one, as in MLX and numpy; NaN in both parts if any part is NaN.
+// By the real part, then the imaginary one, as in MLX and numpy; NaN in both parts if any part is
+// NaN.
 template <bool kGreater>
 struct ComplexOrderOperator : PlainOperator {
   using V = Complex64Format::Vector;

@@ -9,8 +9,9 @@
 // The instruction sets for which the kernels are compiled. Other x86-64 sets gain nothing here, and
 // vectors whose size the compiler does not know (SVE) cannot be members of Complex64Format.
 //
-// Include this before any Highway header. Highway gives a better instruction set of a family a smaller bit:
-// all below AVX3 and, from bit 15, all below NEON are left out, including those of later releases.
+// Include this before any Highway header. Highway gives a better instruction set of a family a
+// smaller bit: all below AVX3 and, from bit 15, all below NEON are left out, including those of
+// later releases.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | (HWY_NEON - (1LL << 15)))
 
 namespace mlxcomm::reduce {
@@ -30,9 +31,10 @@ void CombineFloats(DataType type, ReduceOperator op, const Row& row);
 // Calls one of the two; stores to every output as it computes.
 void CombineDirectly(DataType type, ReduceOperator op, const Row& row);
 
-// Combines a chunk at a time in the first-level cache and copies it, so that whole lines are written
-// (README.md, Decisions). Returns false if that would gain nothing: without ERMS (Intel 64 and IA-32
-// Architectures Optimization Reference Manual, "Enhanced REP MOVSB"; AMD since Zen 3), and for short rows.
+// Combines a chunk at a time in the first-level cache and copies it, so that whole lines are
+// written (README.md, Decisions). Returns false if that would gain nothing: without ERMS (Intel 64
+// and IA-32 Architectures Optimization Reference Manual, "Enhanced REP MOVSB"; AMD since Zen 3),
+// and for short rows.
 bool CanStoreWholeLines(DataType type, const Row& row);
 // Like CombineDirectly; requires CanStoreWholeLines.
 void CombineIntoWholeLines(DataType type, ReduceOperator op, const Row& row);

@@ -44,8 +44,8 @@ bool HasOutputThatIsAnInput(const Row& row) {
   return std::find_first_of(row.inputs, end, row.outputs, row.outputs + row.output_count) != end;
 }
 
-// Half a page from the output within its page: some processors (Zen 3 and 4) copy far more slowly if the two
-// page offsets are almost the same.
+// Half a page from the output within its page: some processors (Zen 3 and 4) copy far more slowly
+// if the two page offsets are almost the same.
 std::byte* ChunkFor(const std::byte* output, std::byte* memory) {
   const auto place = reinterpret_cast<std::uintptr_t>(memory);
   const auto wanted = reinterpret_cast<std::uintptr_t>(output) + kPageBytes / 2;

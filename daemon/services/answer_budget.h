@@ -1,12 +1,13 @@
-// Limits the bytes of answers that gRPC holds for a user: a process that opens no window makes gRPC keep an
-// answer until the connection ends.
+// Limits the bytes of answers that gRPC holds for a user: a process that opens no window makes gRPC
+// keep an answer until the connection ends.
 //
 //   answer ──fits, or is the user's only one──▶ held ──sent, or its call is over──▶ returned
 //     └─ exceeds the limit ─▶ refused
 //
 // Each call and each byte of its answer is also work, which slows the user's next requests.
 //
-// Owner: DiagnosticsCalls. Thread: any, with a lock. Memory: a number for each user that holds something.
+// Owner: DiagnosticsCalls. Thread: any, with a lock. Memory: a number for each user that holds
+// something.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // A thread for answers that take a long time to compute, one after the other: they hold up neither
 // other calls nor the loop, and use one core at most. It exists from the first such answer on.
 //
-// Owner: DiagnosticsCalls. Thread: Start from any; the work on its own. Memory: a closure for each open
-// answer.
+// Owner: DiagnosticsCalls. Thread: Start from any; the work on its own. Memory: a closure for each
+// open answer.
 #pragma once
 
 #include <memory>

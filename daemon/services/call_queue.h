@@ -3,9 +3,9 @@
 //   requested ──a call has come──▶ open ──answered and over──▶ deleted
 //       '──────the server shuts down───────────────────────────^
 //
-// One call of each method is always requested, so the thread ends after the server has shut down, with the
-// last call. It waits in gRPC without a deadline. gRPC's callbacks would need less code, but they run on
-// threads that poll a few times a second.
+// One call of each method is always requested, so the thread ends after the server has shut down,
+// with the last call. It waits in gRPC without a deadline. gRPC's callbacks would need less code,
+// but they run on threads that poll a few times a second.
 //
 // Owner: ControlServer owns the queue; a call deletes itself. Thread: the queue's creates, notifies
 // and deletes calls; any may answer. Memory: an open call for each stream of the sessions'
@@ -26,8 +26,8 @@ class CallQueue {
 
   // Call it after the first calls were requested.
   void Start();
-  // Call it once before destruction, after the server has shut down and while it exists. Returns when every
-  // call has been answered.
+  // Call it once before destruction, after the server has shut down and while it exists. Returns
+  // when every call has been answered.
   void End();
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
 

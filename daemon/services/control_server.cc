@@ -237,7 +237,8 @@ class DiagnosticsCalls {
                    });
   }
 
-  // Also counts the answer against the user. Answers to training processes are not counted: each has few.
+  // Also counts the answer against the user. Answers to training processes are not counted: each
+  // has few.
   template <typename Call>
   std::optional<intake::SessionIdentity> IdentifyCaller(Call& call) {
     auto who = Identify(find_, call.context());
@@ -293,8 +294,9 @@ class GrpcControlServer final : public ControlServer {
   }
   ~GrpcControlServer() override { Shutdown(0); }
 
-  // gRPC needs a third of a millisecond for a connection, so the relay's thread passes it on, not the loop.
-  // But connections that arrive faster are served here, so that waiting ones cannot hold all descriptors.
+  // gRPC needs a third of a millisecond for a connection, so the relay's thread passes it on, not
+  // the loop. But connections that arrive faster are served here, so that waiting ones cannot hold
+  // all descriptors.
   void Adopt(intake::ControlConnection connection) override {
     if (waiting_ >= kWaitingMax) return Serve(std::move(connection));
     ++waiting_;
@@ -326,8 +328,8 @@ class GrpcControlServer final : public ControlServer {
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
   std::optional<CallQueue> queue_;
-  // Guards ended_ and the server against a shutdown by another thread. Outlives the relay, whose thread takes
-  // it.
+  // Guards ended_ and the server against a shutdown by another thread. Outlives the relay, whose
+  // thread takes it.
   std::mutex mutex_;
   bool ended_ = false;
   static constexpr std::size_t kWaitingMax = 16;

@@ -1,5 +1,5 @@
-// The gRPC server: has no port, serves the connections that intake passes on, and checks that each call comes
-// from the session that it claims.
+// The gRPC server: has no port, serves the connections that intake passes on, and checks that each
+// call comes from the session that it claims.
 //
 // Owner: Daemon. Thread: Adopt and Shutdown from any, even at the same time. Calls have a thread
 // (call_queue.h), statuses and records have one each (answer_thread.h), and the relay has one for
@@ -36,8 +36,8 @@ class ControlServer {
   virtual void Adopt(intake::ControlConnection connection) = 0;
   // Counts the connections that the guard ended.
   virtual guard::EndCounts ended() const = 0;
-  // Cancels calls that are open after timeout_ns, and returns when every call has been answered, so the loop
-  // must continue answering. Works once; the destructor calls it with 0.
+  // Cancels calls that are open after timeout_ns, and returns when every call has been answered, so
+  // the loop must continue answering. Works once; the destructor calls it with 0.
   virtual void Shutdown(std::uint64_t timeout_ns) = 0;
 };
 

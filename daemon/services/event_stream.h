@@ -5,8 +5,8 @@
 //
 // It polls the log, so that code that adds an event does not depend on gRPC.
 //
-// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch of events
-// each.
+// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch
+// of events each.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct EventReader {
   intake::User viewer;  // Other users' events are skipped.
 };
 
-// Counts the readers. Ordinary users together cannot take all places, so an operator always finds one.
+// Counts the readers. Ordinary users together cannot take all places, so an operator always finds
+// one.
 class EventStreams {
  public:
   static constexpr std::uint32_t kMax = 32;

@@ -1,9 +1,11 @@
-// Calls on their way to the node: threads of gRPC and of the metrics post them, and the loop runs them.
+// Calls on their way to the node: threads of gRPC and of the metrics post them, and the loop runs
+// them.
 //
-//   any thread ─Ask: too many? refused─▶ posted to the io_context ─▶ the loop's thread: body(node, answer)
+//   any thread ─Ask: too many? refused─▶ posted to the io_context
+//     ─▶ the loop's thread: body(node, answer)
 //
-// Owner: Daemon. Thread: Ask and Report from any; bodies and the rest on the loop's. Memory: at most
-// kCallsMax posted calls; more are refused at once.
+// Owner: Daemon. Thread: Ask and Report from any; bodies and the rest on the loop's. Memory: at
+// most kCallsMax posted calls; more are refused at once.
 #pragma once
 
 #include <atomic>
@@ -29,8 +31,8 @@ class PostedCalls {
   PostedCalls(asio::io_context& io, node::Node& node, std::function<std::size_t()> poll)
       : io_(io), node_(node), poll_(std::move(poll)) {}
 
-  // `body` gets the node and the answer. If the daemon ends before it runs, both are destroyed, and the
-  // answer reports the stop.
+  // `body` gets the node and the answer. If the daemon ends before it runs, both are destroyed, and
+  // the answer reports the stop.
   template <typename Answer, typename Body>
   void Ask(std::unique_ptr<Answer> answer, Body body) {
     if (calls_.fetch_add(1) >= kCallsMax) {

@@ -1,7 +1,7 @@
 // A call with one request and one reply. It waits for its Answer even if the caller has gone.
 //
-// Owner: itself (call_queue.h). Thread: the queue's; the Answer on any. Memory: one request; the Answer
-// passes the reply to gRPC.
+// Owner: itself (call_queue.h). Thread: the queue's; the Answer on any. Memory: one request; the
+// Answer passes the reply to gRPC.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class UnaryCall final : public AsyncCall {
   void set_on_cancelled(std::function<void()> on_cancelled) {
     on_cancelled_ = std::move(on_cancelled);
   }
-  // Called on the queue's thread when gRPC has sent the answer or the caller has gone. A caller that keeps
-  // its window closed delays it.
+  // Called on the queue's thread when gRPC has sent the answer or the caller has gone. A caller
+  // that keeps its window closed delays it.
   void set_on_over(std::function<void()> on_over) { on_over_ = std::move(on_over); }
   // Counts the answer against the user until the end of the call. `budget` outlives it.
   void set_budget(AnswerBudget& budget, uid_t uid) {
@@ -105,7 +105,8 @@ class UnaryCall final : public AsyncCall {
   std::uint64_t held_bytes_ = 0;
 };
 
-// Has `serve` get the method's calls. `ask` is the generated service's; it and `server` outlive the calls.
+// Has `serve` get the method's calls. `ask` is the generated service's; it and `server` outlive the
+// calls.
 template <typename Service, typename Server, typename Request, typename Reply>
 void ServeUnary(CallQueue& queue, std::type_identity_t<Service>& service,
                 void (Service::*ask)(grpc::ServerContext*, Request*,

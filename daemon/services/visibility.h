@@ -1,5 +1,6 @@
-// Decides what a user may see: its own jobs, and everything about nodes, links and rails. Root, the daemon's
-// user and the operators see all jobs (intake/user_directory.h). Hidden jobs are counted, without names.
+// Decides what a user may see: its own jobs, and everything about nodes, links and rails. Root, the
+// daemon's user and the operators see all jobs (intake/user_directory.h). Hidden jobs are counted,
+// without names.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The daemon's own memory for operations, in powers of two. Returned memory stays mapped (README.md).
+// The daemon's own memory for operations, in powers of two. Returned memory stays mapped
+// (README.md).
 //
 //   Take ──▶ taken ──Return──▶ kept ──unused for kUnusedNs, or ExpectNoMore──▶ leaving ──▶ (system)
 //              ▲                 │
@@ -45,7 +46,8 @@ class ScratchPool final : public collective::ScratchMemory {
   std::uint64_t NextDeadline() const { return due_ns_; }
 
  private:
-  // Free memory of one size. The last returned is taken first, so the longest unused is at the front.
+  // Free memory of one size. The last returned is taken first, so the longest unused is at the
+  // front.
   struct Shelf {
     std::vector<std::byte*> free;
     std::size_t unused = 0;  // This many at the front were not taken since the last check.

@@ -1,7 +1,8 @@
-// Divides a work item into pieces, and has the atomic word by which threads take pieces from both ends.
+// Divides a work item into pieces, and has the atomic word by which threads take pieces from both
+// ends.
 //
-// A piece fits a core's cache and lets the loop return to its other work soon. Large work items have larger
-// pieces, so that less time is lost between them.
+// A piece fits a core's cache and lets the loop return to its other work soon. Large work items
+// have larger pieces, so that less time is lost between them.
 //
 //   cursor: [pieces | taken from the back | taken from the front], 21 bits each
 //

@@ -228,7 +228,8 @@ void Workers::Run(Worker& worker) {
   }
 }
 
-// If every thread spins and yields, the scheduler sees no idle core and may leave two busy threads on one.
+// If every thread spins and yields, the scheduler sees no idle core and may leave two busy threads
+// on one.
 bool Workers::AvoidLoop() {
   if (!scheduling_.workers_avoid_loop) return false;
   const std::uint32_t core = platform::CurrentCore();
@@ -237,7 +238,8 @@ bool Workers::AvoidLoop() {
   return true;
 }
 
-// Same order as in proto/queue/ring.h: Submit stores the work, then reads `sleeps`; this does the reverse.
+// Same order as in proto/queue/ring.h: Submit stores the work, then reads `sleeps`; this does the
+// reverse.
 void Workers::Sleep(Worker& worker) {
   worker.sleeps.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -5,8 +5,8 @@
 //                    worker         worker        loop, when otherwise idle
 //                       └── done ring ─┴─▶ loop
 //
-// A slot is reused after its last piece was done and polled. The destructor waits for pieces that have begun
-// and drops the rest. If a thread cannot be started, the program ends.
+// A slot is reused after its last piece was done and polled. The destructor waits for pieces that
+// have begun and drops the rest. If a thread cannot be started, the program ends.
 //
 // Owner: Loop. Thread: its public functions on the loop's. Memory: rings of fixed size.
 #pragma once
@@ -43,7 +43,8 @@ class Workers {
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
   std::size_t Poll(std::vector<std::uint64_t>& done);
-  // Returns whether submitted work is left to poll. If Help finds no piece of it, other threads do them.
+  // Returns whether submitted work is left to poll. If Help finds no piece of it, other threads do
+  // them.
   bool IsUnderWay() const { return polled_ != written_.load(std::memory_order_relaxed); }
   bool PrepareToSleep();
   void WakeUp();
@@ -97,7 +98,8 @@ class Workers {
   }
   enum class End : std::uint8_t { kFront, kBack };
   bool Take(End end, Piece& piece);
-  // Starts at now_ns and sets it to the end. Returns whether it was the last piece of its work item.
+  // Starts at now_ns and sets it to the end. Returns whether it was the last piece of its work
+  // item.
   static bool DoPiece(const Piece& piece, Tally& tally, std::uint64_t& now_ns);
   bool WakeOne();
   std::uint32_t IndexOf(const Slot& slot) const {

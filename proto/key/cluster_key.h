@@ -1,13 +1,14 @@
-// The cluster's key: a machine that holds it belongs to the cluster. Each proof and cipher uses its own key
-// derived from it, so that the use of one reveals nothing about the others or about the cluster's key.
+// The cluster's key: a machine that holds it belongs to the cluster. Each proof and cipher uses its
+// own key derived from it, so that the use of one reveals nothing about the others or about the
+// cluster's key.
 //
 //   key ──HKDF-SHA256 (RFC 5869), label──▶ "proof"      HMACs of wire/hello.h
 //                                          "rail"       TLS between daemons
 //                                          "hello"      signed hellos of discovery
 //                                          "id"         the key's id, which is not secret
 //
-// During a key rotation a cluster has two keys, the current one and the previous one. Both are accepted; the
-// current one is used if both sides have it.
+// During a key rotation a cluster has two keys, the current one and the previous one. Both are
+// accepted; the current one is used if both sides have it.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
-// The cluster's key as text for people to copy between machines: letters and digits that are hard to confuse,
-// with a checksum against typing errors.
+// The cluster's key as text for people to copy between machines: letters and digits that are hard
+// to confuse, with a checksum against typing errors.
 //
-//   [NAME:]XXXX-XXXX-...    14 groups of 4 characters of Crockford's base 32: 256 bits of key, 24 of
-//                           SHA-256(name, key). Lower case, spaces and missing hyphens are accepted;
-//                           O reads as 0, I and L as 1.
+//   [NAME:]XXXX-XXXX-...    14 groups of 4 characters of Crockford's base 32: 256 bits of key, 24
+//                           of SHA-256(name, key). Lower case, spaces and missing hyphens are
+//                           accepted; O reads as 0, I and L as 1.
 //
 // 64 hexadecimal digits, as in older key files, are accepted as well, without name and checksum.
 //

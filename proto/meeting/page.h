@@ -1,13 +1,14 @@
-// The layout of a group's page: the shared memory in which ranks on one node run small operations without
-// their daemon.
+// The layout of a group's page: the shared memory in which ranks on one node run small operations
+// without their daemon.
 //
-//   [PageHeader] [RankArea of rank 0] [RankArea of rank 1] ... [cells of rank 0] [cells of rank 1] ...
+//   [PageHeader] [RankArea of rank 0] [RankArea of rank 1] ... [cells of rank 0] [of rank 1] ...
 //
-// Any rank may write anything to a page, so every reader copies what it reads and checks the copy. README.md
-// lists the writers. The daemon writes `turn`, `announced`, `adopted_plus_one` and the header.
+// Any rank may write anything to a page, so every reader copies what it reads and checks the copy.
+// README.md lists the writers. The daemon writes `turn`, `announced`, `adopted_plus_one` and the
+// header.
 //
-// Owner: the daemon's DirectGroups makes it. Thread: see rank_side.h and supervisor_side.h. Memory: offsets
-// only, never pointers; the system allocates it on first use.
+// Owner: the daemon's DirectGroups makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
+// offsets only, never pointers; the system allocates it on first use.
 #pragma once
 
 #include <atomic>
@@ -66,8 +67,8 @@ enum class TurnMode : std::uint8_t {
   kClosed = 1,     // The daemon.
   kReopening = 2,  // The daemon; from PageHeader::reopens_at on the page.
 };
-// The number of collectives a rank has called, and the mode: one word, so that the daemon can stop a rank
-// between two calls.
+// The number of collectives a rank has called, and the mode: one word, so that the daemon can stop
+// a rank between two calls.
 struct Turn {
   static constexpr std::uint64_t kOpenings = 1 << 14;
 
@@ -87,8 +88,8 @@ struct Turn {
 
 // A rank's operation, for the other ranks, with a small contribution inline.
 struct alignas(kLine) Slot {
-  // (The operation's number plus one) times two. Flipping the lowest bit, which has no meaning, wakes
-  // sleepers.
+  // (The operation's number plus one) times two. Flipping the lowest bit, which has no meaning,
+  // wakes sleepers.
   std::atomic<std::uint64_t> announced;
   CallWords call;
   // For a larger contribution, the first byte is the index of the rank's cell that holds it.

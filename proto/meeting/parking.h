@@ -1,7 +1,8 @@
 // Sleeps until a word in shared memory changes.
 //
-// Linux has futexes; macOS 14.4 and later has os_sync_wait_on_address, which is looked up at run time. On
-// other systems CanPark() is false, and ranks ask the daemon to close the page instead of sleeping.
+// Linux has futexes; macOS 14.4 and later has os_sync_wait_on_address, which is looked up at run
+// time. On other systems CanPark() is false, and ranks ask the daemon to close the page instead of
+// sleeping.
 //
 // Owner: the process that maps the page. Thread: any. Memory: the word's, mapped shared.
 #pragma once

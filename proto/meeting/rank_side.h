@@ -6,9 +6,8 @@
 //     │                        └──▶ kAdopted: the daemon runs it and sends a completion
 //     └─kDaemon, kDaemonCloses──▶ submit it to the daemon with its number
 //
-// Owner: the rank's process. Thread: one at a time; Look and Sleep from any, for an operation that has not
-// ended.
-// Memory: a view of the page.
+// Owner: the rank's process. Thread: one at a time; Look and Sleep from any, for an operation that
+// has not ended. Memory: a view of the page.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +83,8 @@ class RankSide {
     }
   }
 
-  // `rank` is the next rank to check, at first 0; it is advanced past ranks that have made the same call.
+  // `rank` is the next rank to check, at first 0; it is advanced past ranks that have made the same
+  // call.
   Progress Look(std::uint64_t number, const CallWords& call, std::uint32_t& rank) const {
     for (; rank < page_.ranks(); ++rank) {
       if (rank == rank_) continue;
@@ -120,9 +120,9 @@ class RankSide {
     // Fetches the next slot back from the caches of the other ranks before it is written.
     __builtin_prefetch(&page_.slot(rank_, number + 1), 1);
   }
-  // Takes back an operation that the daemon has refused. False, without effect, if the rank has called
-  // another one since. The next call gets the same number and goes to the daemon: the number may have been
-  // announced, and other ranks would use a contribution that is not there yet.
+  // Takes back an operation that the daemon has refused. False, without effect, if the rank has
+  // called another one since. The next call gets the same number and goes to the daemon: the number
+  // may have been announced, and other ranks would use a contribution that is not there yet.
   bool TakeBack(std::uint64_t number) {
     std::atomic<std::uint64_t>& turn = page_.area(rank_).turn;
     std::uint64_t word = Steps::Load(turn);
@@ -158,12 +158,13 @@ class RankSide {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       if (rank != rank_) least = std::min(least, Steps::Load(page_.area(rank).done));
     }
-    // Never decreases; a call that is taken back decreases `done`, but its number no longer uses the page.
+    // Never decreases; a call that is taken back decreases `done`, but its number no longer uses
+    // the page.
     all_done_ = std::max(all_done_, least);
   }
 
-  // Returns a cell that no rank reads; there is one if the operation's slot is free. The first cells are
-  // reused first, so that large contributions stay in the caches.
+  // Returns a cell that no rank reads; there is one if the operation's slot is free. The first
+  // cells are reused first, so that large contributions stay in the caches.
   std::size_t FreeCell(std::uint64_t bytes) {
     std::size_t cell = FirstFreeCell();
     if (cell < kNearCells || bytes < kWorthToLook) return cell;

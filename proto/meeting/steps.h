@@ -1,5 +1,5 @@
-// The accesses to a page's words, so that the explorer in tests/unit/proto/meeting can replace them and try
-// every order of all parties' accesses.
+// The accesses to a page's words, so that the explorer in tests/unit/proto/meeting can replace them
+// and try every order of all parties' accesses.
 //
 // Owner: the two sides of a page. Thread: any. Memory: the caller's.
 #pragma once

@@ -1,10 +1,10 @@
-// The daemon's side of a group's page: opens it, closes it, and takes over operations that the ranks cannot
-// end.
+// The daemon's side of a group's page: opens it, closes it, and takes over operations that the
+// ranks cannot end.
 //
 //   closed ──Reopen (all ranks have mapped it)──▶ open ──Close──▶ closed
 //
-// README.md describes which operations are met and which are adopted when the page is closed. A rank may
-// write anything at any time: what is copied here is bounded.
+// README.md describes which operations are met and which are adopted when the page is closed. A
+// rank may write anything at any time: what is copied here is bounded.
 //
 // Owner: DirectGroups. Thread: one. Memory: a view of the page; a little for each rank.
 #pragma once
@@ -109,8 +109,8 @@ class SupervisorSide {
     WakeSleepers();
   }
 
-  // Calls visit(rank, record) for the last operations that ended on the page since the last call, and
-  // returns the number of skipped ones.
+  // Calls visit(rank, record) for the last operations that ended on the page since the last call,
+  // and returns the number of skipped ones.
   template <typename Visitor>
   std::uint64_t TakeRecords(Visitor visit) {
     std::uint64_t left_out = 0;

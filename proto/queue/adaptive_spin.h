@@ -3,10 +3,11 @@
 //   nothing found ─LookAgain─▶ true: poll ─▶ true: poll ─▶ false: sleep ─▶ ...
 //                                  '──────── Found ◀────────────'
 //
-// Waking a sleeping thread takes ten times as long as reaching a spinning one, but useless spinning takes a
-// core from other work. So a thread spins only if many of its last waits were short (at most `most_ns`), and
-// then not much longer than these; otherwise for `least_ns`. A thread that yields and does not get its core
-// back soon sees a long wait, and learns to sleep: a woken thread runs sooner than one that yielded.
+// Waking a sleeping thread takes ten times as long as reaching a spinning one, but useless spinning
+// takes a core from other work. So a thread spins only if many of its last waits were short (at
+// most `most_ns`), and then not much longer than these; otherwise for `least_ns`. A thread that
+// yields and does not get its core back soon sees a long wait, and learns to sleep: a woken thread
+// runs sooner than one that yielded.
 //
 // Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once
@@ -51,9 +52,9 @@ class AdaptiveSpin {
     idle_since_ns_ = 0;
   }
 
-  // Serves several waiters on one source; returns true if something has arrived since the last call.
-  // `arrived` counts arrivals for any of them: spinning was worthwhile even if another waiter took the entry,
-  // because a sleeping waiter would have to be woken each time.
+  // Serves several waiters on one source; returns true if something has arrived since the last
+  // call. `arrived` counts arrivals for any of them: spinning was worthwhile even if another waiter
+  // took the entry, because a sleeping waiter would have to be woken each time.
   bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
     if (arrived == arrived_) return false;
     arrived_ = arrived;

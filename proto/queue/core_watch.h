@@ -1,11 +1,12 @@
 // Lets a waiting thread keep its core until another thread seems to need it.
 //
-//   poll ─Keeps─▶ true: poll ─Keeps─▶ true: poll ... ─ a gap: another thread ran ─▶ 500 us more ─▶ false
+//   poll ─Keeps─▶ true: poll ─Keeps─▶ ... ─ a gap: another thread ran ─▶ 500 us more ─▶ false
 //
-// Where each waiting rank has a core, yielding costs more than it gives: whenever another program runs, the
-// scheduler counts a yield as time that was used, and the thread gets its core back milliseconds later.
-// Sleeping costs a wake-up. If the core is shared, the scheduler takes it away after its slice, and the gap
-// between two polls shows that. What the thread waits for may then need this core.
+// Where each waiting rank has a core, yielding costs more than it gives: whenever another program
+// runs, the scheduler counts a yield as time that was used, and the thread gets its core back
+// milliseconds later. Sleeping costs a wake-up. If the core is shared, the scheduler takes it away
+// after its slice, and the gap between two polls shows that. What the thread waits for may then
+// need this core.
 //
 // Owner: the waiting thread, one for each wait. Thread: one.
 #pragma once

@@ -78,8 +78,9 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Returns a non-blocking socket. A blocking connect would wait forever once a stopping daemon's backlog is
-// full. macOS refuses the connection then, as if no process listened; IsPresent() tells the cases apart.
+// Returns a non-blocking socket. A blocking connect would wait forever once a stopping daemon's
+// backlog is full. macOS refuses the connection then, as if no process listened; IsPresent() tells
+// the cases apart.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -168,8 +169,8 @@ Failure CheckOwner(const std::string& file, const char* is_what, const std::stri
   return {};
 }
 
-// Sends the hello and receives the answer, even if the send fails: an overloaded daemon refuses without
-// reading.
+// Sends the hello and receives the answer, even if the send fails: an overloaded daemon refuses
+// without reading.
 bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& dialed) {
   if (!SendWithDescriptors(dialed.connection, &hello, sizeof hello, nullptr, 0,
                            patience.left_ns()) &&
@@ -214,9 +215,9 @@ std::string MessageOf(const DaemonHello& hello) {
   return {std::begin(hello.message), end};
 }
 
-// On macOS, TMPDIR differs between a login, sudo, cron and launchd, but a user's ranks must find the same
-// daemon. So this returns the account's cache folder; macOS deletes unused files in _CS_DARWIN_USER_TEMP_DIR
-// after three days.
+// On macOS, TMPDIR differs between a login, sudo, cron and launchd, but a user's ranks must find
+// the same daemon. So this returns the account's cache folder; macOS deletes unused files in
+// _CS_DARWIN_USER_TEMP_DIR after three days.
 std::string UserFolder() {
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
   char folder[1024] = {};

@@ -19,8 +19,8 @@ bool Prepare(int end) {
          ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
 }
 
-// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the descriptor
-// readable.
+// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the
+// descriptor readable.
 template <typename Receive>
 DoorbellState DrainBy(Receive receive) {
   char bytes[4096];

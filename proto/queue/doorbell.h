@@ -1,6 +1,6 @@
-// One end of the stream socket pair between a client and its daemon: a byte wakes the other side's sleeping
-// consumer, and end-of-file shows that the other side is dead, which an eventfd cannot show. The bytes mean
-// nothing, so a full socket buffer does not matter.
+// One end of the stream socket pair between a client and its daemon: a byte wakes the other side's
+// sleeping consumer, and end-of-file shows that the other side is dead, which an eventfd cannot
+// show. The bytes mean nothing, so a full socket buffer does not matter.
 //
 // Owner: the descriptor's owner. Thread: any.
 #pragma once
@@ -20,7 +20,8 @@ enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 DoorbellState DrainDoorbell(int doorbell);
 // Same; the caller then owns a descriptor that was sent with a byte (-1: none).
 DoorbellState DrainDoorbell(int doorbell, int& descriptor);
-// Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither, or a signal has arrived.
+// Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither, or a signal has
+// arrived.
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns);
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor);
 

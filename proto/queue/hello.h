@@ -1,14 +1,14 @@
-// The first bytes on the Unix socket between a local process and its daemon, before the connection becomes
-// a gRPC channel.
+// The first bytes on the Unix socket between a local process and its daemon, before the connection
+// becomes a gRPC channel.
 //
 //   process                                daemon
 //   ClientHello ─────────────────────────▶ peer credentials, limits
 //            ◀───────────────────────────── DaemonHello + descriptors (SCM_RIGHTS)
 //   from here on the same connection speaks gRPC
 //
-// The sizes are fixed, so that neither side reads a byte of gRPC. A training process (kClient) gets three
-// descriptors, in this order: arena, queue, doorbell. A tool (kTool) gets only a doorbell, which never rings;
-// end-of-file on it shows that the daemon is dead.
+// The sizes are fixed, so that neither side reads a byte of gRPC. A training process (kClient) gets
+// three descriptors, in this order: arena, queue, doorbell. A tool (kTool) gets only a doorbell,
+// which never rings; end-of-file on it shows that the daemon is dead.
 #pragma once
 
 #include <array>

@@ -3,12 +3,13 @@
 //   queue segment:  [QueueHeader][submission entries ...][completion entries ...]
 //   arena segment:  the client's buffers, laid out by the client
 //
-// The daemon makes both segments and passes them in the hello (hello.h), so neither side has to trust the
-// other for their size. Entries are plain values in fixed 64-byte-aligned slots. The reader copies a slot
-// once, and checks and uses only the copy, because the other side may write to the memory at any time.
+// The daemon makes both segments and passes them in the hello (hello.h), so neither side has to
+// trust the other for their size. Entries are plain values in fixed 64-byte-aligned slots. The
+// reader copies a slot once, and checks and uses only the copy, because the other side may write to
+// the memory at any time.
 //
-// Owner: the daemon's session makes it, both map it. Thread: see ring.h. Memory: offsets only, never
-// pointers.
+// Owner: the daemon's session makes it, both map it. Thread: see ring.h. Memory: offsets only,
+// never pointers.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,8 @@ struct alignas(kSlotAlignment) SubmissionEntry {
                                 // their table of counts (uint64), in bytes.
   std::uint64_t timeout_ns;     // Starts when the daemon reads the entry; 0 = the daemon's default.
   std::uint32_t peer_rank;      // send: destination; recv: source; a root; otherwise 0.
-  // send and recv: their tag; collectives: the lower half of the number that the rank has called before.
+  // send and recv: their tag; collectives: the lower half of the number that the rank has called
+  // before.
   std::uint32_t tag;
   OperationKind kind;
   DataType data_type;
@@ -91,8 +93,8 @@ struct alignas(kSlotAlignment) RingPositions {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingPositions) == 192);
 
-// The client's report for status: results that it copied out of the arena, because the program cannot compute
-// in the arena's memory.
+// The client's report for status: results that it copied out of the arena, because the program
+// cannot compute in the arena's memory.
 struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> results;
   std::atomic<std::uint64_t> bytes;

@@ -1,17 +1,17 @@
-// One direction of the queue: a single-producer, single-consumer ring in memory that the other process can
-// write to at any time.
+// One direction of the queue: a single-producer, single-consumer ring in memory that the other
+// process can write to at any time.
 //
-// Ordering. The producer writes the slot, then releases `written`; the consumer acquires `written`, copies
-// the slot, then releases `read`; the producer acquires `read` before it reuses a slot. To sleep (Dekker),
-// the consumer stores consumer_sleeps=1 and then reads `written` again; the producer stores `written` and
-// then reads consumer_sleeps. A sequentially consistent fence between store and load on both sides ensures
-// that at least one of them sees the other's store.
+// Ordering. The producer writes the slot, then releases `written`; the consumer acquires `written`,
+// copies the slot, then releases `read`; the producer acquires `read` before it reuses a slot. To
+// sleep (Dekker), the consumer stores consumer_sleeps=1 and then reads `written` again; the
+// producer stores `written` and then reads consumer_sleeps. A sequentially consistent fence between
+// store and load on both sides ensures that at least one of them sees the other's store.
 //
 // Hostility. The other side's position is only compared with our own, which is in private memory; a
 // difference above the number of slots is corruption.
 //
-// Owner: one Producer in one process, one Consumer in the other. Thread: one for each view. Memory: views
-// over a mapped queue segment, which must outlive them.
+// Owner: one Producer in one process, one Consumer in the other. Thread: one for each view. Memory:
+// views over a mapped queue segment, which must outlive them.
 #pragma once
 
 #include <algorithm>

@@ -1,14 +1,15 @@
 // Decides how waiting threads share the cores with working threads. A process chooses its policy
 // once, when it starts, and passes it down as a value; no other code counts cores.
 //
-//   few cores    Waiting threads need the workers' cores: they yield between polls and sleep soon. The
-//                loop drives TCP rails itself, because there is no core for a rail's thread. Workers
-//                leave the loop's core.
-//   many cores   Waiting threads have their own cores: they spin for longer and do not yield. A busy
-//                rail has its own thread.
+//   few cores    Waiting threads need the workers' cores: they yield between polls and sleep soon.
+//                The loop drives TCP rails itself, because there is no core for a rail's thread.
+//                Workers leave the loop's core.
+//   many cores   Waiting threads have their own cores: they spin for longer and do not yield. A
+//                busy rail has its own thread.
 //
-// The configuration or --scheduling selects the policy for the daemon and, through the hello, for its
-// clients. With AUTO each process decides by the cores it may use, so a client may differ from its daemon.
+// The configuration or --scheduling selects the policy for the daemon and, through the hello, for
+// its clients. With AUTO each process decides by the cores it may use, so a client may differ from
+// its daemon.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ struct SchedulingPolicy {
   // For threads that wait for an operation or for work: the loop, workers, clients.
   SpinLimits waiting{2'000, 250'000, true};
   std::uint32_t cores = 1;
-  // If each rank of a group on this machine has a core, a rank that waits for the others polls for this long
-  // while no other thread needs its core (core_watch.h).
+  // If each rank of a group on this machine has a core, a rank that waits for the others polls for
+  // this long while no other thread needs its core (core_watch.h).
   std::uint64_t keep_core_ns = 0;
   // The loop spins while workers do the last pieces of work, and keeps its core.
   bool loop_awaits_workers = false;
@@ -41,7 +42,8 @@ struct SchedulingPolicy {
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 
-  // Chooses for a process that may use that many cores, or for the nearest number that `asked` is for.
+  // Chooses for a process that may use that many cores, or for the nearest number that `asked` is
+  // for.
   static SchedulingPolicy Choose(Scheduling asked, std::uint32_t usable_cores);
 };
 

@@ -1,6 +1,6 @@
-// System-specific options of sockets: no SIGPIPE, and the process at the other end. A write to a closed
-// socket must return an error instead of raising SIGPIPE. Linux needs a flag for each send, macOS an option
-// of the socket; callers use both.
+// System-specific options of sockets: no SIGPIPE, and the process at the other end. A write to a
+// closed socket must return an error instead of raising SIGPIPE. Linux needs a flag for each send,
+// macOS an option of the socket; callers use both.
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 // Writes a program's man page in mdoc(7), with the options and help texts of its parser.
 //
-// Plain text becomes mdoc with one sentence per line, empty lines between paragraphs, and `literals` in bold.
-// Indented lines stay as they are.
+// Plain text becomes mdoc with one sentence per line, empty lines between paragraphs, and
+// `literals` in bold. Indented lines stay as they are.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The memory in a process's arena that an operation reads and writes, checked to lie in the arena. The
-// process may change it at any time, so the daemon copies what it checks.
+// The memory in a process's arena that an operation reads and writes, checked to lie in the arena.
+// The process may change it at any time, so the daemon copies what it checks.
 #pragma once
 
 #include <cstddef>

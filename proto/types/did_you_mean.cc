@@ -7,8 +7,8 @@
 namespace mlxcomm {
 namespace {
 
-// The optimal string alignment distance: the number of letters to change, insert, delete or swap (Boytsov,
-// Indexing methods for approximate dictionary searching, ACM JEA 16, 2011, section 2.1).
+// The optimal string alignment distance: the number of letters to change, insert, delete or swap
+// (Boytsov, Indexing methods for approximate dictionary searching, ACM JEA 16, 2011, section 2.1).
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);

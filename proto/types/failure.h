@@ -1,8 +1,8 @@
-// The failure of an operation, a group or a session: a code for programs, the rank at fault if any, and a
-// sentence for people.
+// The failure of an operation, a group or a session: a code for programs, the rank at fault if any,
+// and a sentence for people.
 //
-// The codes are part of completion entries, the wire protocol and the C interface (mlxcomm.h repeats them;
-// client/lib asserts that they agree).
+// The codes are part of completion entries, the wire protocol and the C interface (mlxcomm.h
+// repeats them; client/lib asserts that they agree).
 //
 // Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once

@@ -1,8 +1,9 @@
 // Identifies a job by its user and its name. Two users' jobs with the same name are separate.
 //
-// The user is the account's name ("alice") on all nodes, because uids differ between machines; "#1000" if uid
-// 1000 has no account. With clients { users } it is always the uid, or empty if users share jobs. Nodes trust
-// each other: a node that holds the cluster's key may act for any user.
+// The user is the account's name ("alice") on all nodes, because uids differ between machines;
+// "#1000" if uid 1000 has no account. With clients { users } it is always the uid, or empty if
+// users share jobs. Nodes trust each other: a node that holds the cluster's key may act for any
+// user.
 #pragma once
 
 #include <compare>

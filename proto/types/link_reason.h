@@ -1,8 +1,9 @@
-// The transports of links, and the reasons why a link is not up. Daemons send the numbers to each other, and
-// report them as Transport and LinkReason (mlxcomm/v1/diagnostics.proto), together with a text for people.
+// The transports of links, and the reasons why a link is not up. Daemons send the numbers to each
+// other, and report them as Transport and LinkReason (mlxcomm/v1/diagnostics.proto), together with
+// a text for people.
 //
-// The payload path does not include protobuf, so the list is repeated here; proto/status_words.h asserts that
-// both agree. A number never changes its meaning.
+// The payload path does not include protobuf, so the list is repeated here; proto/status_words.h
+// asserts that both agree. A number never changes its meaning.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Tables of the kinds of operation, element types, operators and kinds of plan. Names, lists of names, checks
-// and shapes come from the rows, so a new value needs only a row here and its implementation.
+// Tables of the kinds of operation, element types, operators and kinds of plan. Names, lists of
+// names, checks and shapes come from the rows, so a new value needs only a row here and its
+// implementation.
 //
 // The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber,
 // only append.
@@ -16,8 +17,8 @@
 
 namespace mlxcomm {
 
-// A row with `value` and `name` for each value of an enumeration, found by value or name. The rows must be in
-// the order of their values, without gaps; a violation does not compile.
+// A row with `value` and `name` for each value of an enumeration, found by value or name. The rows
+// must be in the order of their values, without gaps; a violation does not compile.
 template <typename Row, std::size_t kRows>
 class ValueTable {
  public:
@@ -218,8 +219,9 @@ constexpr bool HasBlocks(OperationKind kind) {
          RowOf(kind).output.extent == Extent::kBlocks;
 }
 
-// The entries for each rank in the table of counts, for kinds with unequal lengths. One: the same table on
-// all ranks. Two: the lengths that this rank sends to each, then those that it receives from each.
+// The entries for each rank in the table of counts, for kinds with unequal lengths. One: the same
+// table on all ranks. Two: the lengths that this rank sends to each, then those that it receives
+// from each.
 constexpr std::uint32_t CountsPerRank(OperationKind kind) {
   const auto of_side = [](Extent extent) {
     if (extent == Extent::kSecondCounts) return 2u;
@@ -282,8 +284,8 @@ struct ReduceOperatorRow {
   Numbers numbers;  // The types it supports.
 };
 
-// For bool, sum and max are `or`, product and min are `and`, as in MLX. Complex numbers are ordered by the
-// real part, then the imaginary part.
+// For bool, sum and max are `or`, product and min are `and`, as in MLX. Complex numbers are ordered
+// by the real part, then the imaginary part.
 inline constexpr ValueTable kReduceOperators([] {
   using enum ReduceOperator;
   using enum Numbers;

@@ -1,7 +1,7 @@
 // Identifies an operation, the same on all its nodes.
 //
-// Collectives are numbered in their group. Sends and receives are numbered for each (source, destination,
-// tag), and the n-th send matches the n-th receive.
+// Collectives are numbered in their group. Sends and receives are numbered for each (source,
+// destination, tag), and the n-th send matches the n-th receive.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// The number of elements that each rank reads and writes in an operation, from the rows of operation.h.
-// Client and daemon both use it.
+// The number of elements that each rank reads and writes in an operation, from the rows of
+// operation.h. Client and daemon both use it.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
 // False if there are more than kElementsMax elements.
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
 
-// The ranks [begin, end) whose inputs a rank's output is made from: combined if the kind Reduces(), otherwise
-// concatenated. Empty for a barrier and for point-to-point operations.
+// The ranks [begin, end) whose inputs a rank's output is made from: combined if the kind Reduces(),
+// otherwise concatenated. Empty for a barrier and for point-to-point operations.
 struct Sources {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -56,8 +56,8 @@ constexpr Sources SourcesOf(const ShapeRequest& request) {
   return {};
 }
 
-// The factor from an operation's bytes to the bytes on each link of a ring, in each direction, as in
-// nccl-tests. With blocks or counts, the operation's bytes are those of all ranks' blocks.
+// The factor from an operation's bytes to the bytes on each link of a ring, in each direction, as
+// in nccl-tests. With blocks or counts, the operation's bytes are those of all ranks' blocks.
 double RingLoad(OperationKind kind, std::uint32_t ranks);
 
 // The error text for an operator that does not support the type.
@@ -65,7 +65,8 @@ inline std::string WhyMeaningless(ReduceOperator op, DataType type) {
   return WhyWrong("op", std::string("an operator for ") + DataTypeName(type),
                   std::string(ReduceOperatorName(op)) + ", which needs " + MeaningOf(op) + " type");
 }
-// The error text for a wrong root, destination or source of rank `rank` of `size`; empty: `peer` is valid.
+// The error text for a wrong root, destination or source of rank `rank` of `size`; empty: `peer` is
+// valid.
 inline std::string WhyWrongPeer(OperationKind kind, std::uint32_t peer, std::uint32_t rank,
                                 std::uint32_t size) {
   const std::string got = std::to_string(peer);

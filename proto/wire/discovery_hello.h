@@ -1,16 +1,17 @@
-// The datagram that a daemon sends to all others on a cable or a switch, by IPv6 link-local multicast
-// (ff02::4d4c:5843).
+// The datagram that a daemon sends to all others on a cable or a switch, by IPv6 link-local
+// multicast (ff02::4d4c:5843).
 //
 //   A ── hello(nonce a) ─────────────────▶ all       A has come up
 //   A ◀─ hello(nonce b, heard A: a, ?) ─── B         B has heard A, so A knows that B is alive
 //   A ── hello(nonce a, heard B: b) ─────▶ B         and now B knows that A is alive
 //
-// A single hello proves nothing, because it may be a replay. A hello that repeats this node's nonce for this
-// interface proves that its sender has heard this node recently. `?` (kHeardAsksBack) asks for this proof.
+// A single hello proves nothing, because it may be a replay. A hello that repeats this node's nonce
+// for this interface proves that its sender has heard this node recently. `?` (kHeardAsksBack) asks
+// for this proof.
 //
-// The HMAC-SHA256 covers everything before it, with a key derived from the cluster's key and name. The tag,
-// derived from the same, identifies the cluster without revealing the key. No field after the tag is used
-// before the HMAC is checked.
+// The HMAC-SHA256 covers everything before it, with a key derived from the cluster's key and name.
+// The tag, derived from the same, identifies the cluster without revealing the key. No field after
+// the tag is used before the HMAC is checked.
 #pragma once
 
 #include <array>

@@ -1,13 +1,13 @@
 // The frames on a rail: an 80-byte header, then payload_bytes of payload. Little-endian.
 //
-// A rail is authenticated before the first frame (hello.h), but every field is checked: an invalid frame
-// takes the rail down. On unencrypted rails, checksums of header and payload reveal corruption. The header's
-// is checked before any field is used.
+// A rail is authenticated before the first frame (hello.h), but every field is checked: an invalid
+// frame takes the rail down. On unencrypted rails, checksums of header and payload reveal
+// corruption. The header's is checked before any field is used.
 //
-// Numbered frames (sequence > 0) belong to the channel: each is delivered once, over any rail, and all but
-// kData in order. The sender keeps them until they are acknowledged, and resends them when their rail fails.
-// At most kWindow of them are unacknowledged. Unnumbered frames (sequence 0) concern one rail, or
-// acknowledge.
+// Numbered frames (sequence > 0) belong to the channel: each is delivered once, over any rail, and
+// all but kData in order. The sender keeps them until they are acknowledged, and resends them when
+// their rail fails. At most kWindow of them are unacknowledged. Unnumbered frames (sequence 0)
+// concern one rail, or acknowledge.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 // The most frames that may be sent and not acknowledged.
 inline constexpr std::uint64_t kWindow = 1024;
 inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
-// The most unacknowledged bytes of copied payload (all but kData's): the receiver buffers them until the
-// frames before them have arrived.
+// The most unacknowledged bytes of copied payload (all but kData's): the receiver buffers them
+// until the frames before them have arrived.
 inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
 inline constexpr std::uint8_t kSolicited = 1;   // Flag of kEager: it used no credit.
@@ -71,8 +71,9 @@ inline constexpr std::uint8_t kRepeated = 1;
 //                                         LinkReason (types/link_reason.h)
 //
 // Between neighbours only:
-// kRailSetup      yes   kRailSetupBytes   makes a side rail next to the rail it arrives on: a message of the
-//                                         transports' own (daemon/fabric/side_rails.h)
+// kRailSetup      yes   kRailSetupBytes   makes a side rail next to the rail it arrives on: a
+//                                         message of the transports' own
+//                                         (daemon/fabric/side_rails.h)
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,
@@ -132,9 +133,10 @@ static_assert(std::is_trivially_copyable_v<FrameHeader>);
 // The largest payload that rails and channels keep in slots: a chunk on a circuit.
 inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);
 
-// The part of a kAck besides `acknowledged`: a bitmap of the kBits sequences from acknowledged + 1 + kBits *
-// block that have arrived; several kAcks cover the whole window. It uses header fields that kAck does not
-// need, so that no payload has to be kept. A list of ranges would not always fit.
+// The part of a kAck besides `acknowledged`: a bitmap of the kBits sequences from acknowledged + 1
+// + kBits * block that have arrived; several kAcks cover the whole window. It uses header fields
+// that kAck does not need, so that no payload has to be kept. A list of ranges would not always
+// fit.
 struct Arrived {
   static constexpr std::uint64_t kBits = 256;
   static constexpr std::uint32_t kBlocks = kWindow / kBits;
@@ -155,8 +157,8 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
   return {header.tag, header.step, {header.group, header.number, header.offset, header.digest}};
 }
 
-// A newer acknowledgement replaces a queued one of the same block, and a newer heartbeat a queued one. A
-// request for a resend in the older one is kept; an acknowledgement has space for one.
+// A newer acknowledgement replaces a queued one of the same block, and a newer heartbeat a queued
+// one. A request for a resend in the older one is kept; an acknowledgement has space for one.
 inline bool MayRenew(const FrameHeader& waiting, const FrameHeader& newer) {
   const bool ask_both = waiting.type == FrameType::kAck && waiting.step != 0 && newer.step != 0;
   return waiting.type == newer.type && waiting.tag == newer.tag && !ask_both &&
@@ -169,8 +171,8 @@ inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   if (asks) waiting.step = static_cast<std::uint16_t>(wanted - newer.acknowledged);
 }
 
-// True if every field is valid for the type, and both sums are 0: a rail checks and clears them first. Does
-// not check that the frame was expected.
+// True if every field is valid for the type, and both sums are 0: a rail checks and clears them
+// first. Does not check that the frame was expected.
 bool IsWellFormed(const FrameHeader& header);
 
 }  // namespace mlxcomm::wire

@@ -1,5 +1,5 @@
-// The handshake on a new connection, in which two daemons prove to each other that they hold the same
-// cluster's key. Nothing else is parsed before that. See ../README.md, Proof of the key.
+// The handshake on a new connection, in which two daemons prove to each other that they hold the
+// same cluster's key. Nothing else is parsed before that. See ../README.md, Proof of the key.
 //
 //   dialer                                   acceptor
 //   Greeting(nonce_d, keys, wants TLS?) ──▶
@@ -43,7 +43,8 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
-// The names of both interfaces identify the rail (daemon/rail/rail_path.h) before the introductions.
+// The names of both interfaces identify the rail (daemon/rail/rail_path.h) before the
+// introductions.
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.
@@ -51,8 +52,9 @@ struct Proof {
 };
 static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 
-// The sender's identity, and the state of its channel to the other side. A rail joins the existing channel if
-// both sides name each other's current session; otherwise both start a new channel at sequence 1.
+// The sender's identity, and the state of its channel to the other side. A rail joins the existing
+// channel if both sides name each other's current session; otherwise both start a new channel at
+// sequence 1.
 struct Introduction {
   std::uint64_t incarnation;         // Random, new whenever a daemon starts.
   std::uint64_t session;             // This side's; 0: another machine with that node id is linked.

@@ -9,9 +9,9 @@
 //   kCircuitClosed  the reason, as text for people. From either end, or from the node where the
 //                   route broke; each node forgets the circuit and forwards the frame.
 //
-// The two ends speak the newest version in both introductions, as neighbours do; without one the destination
-// closes the circuit. Introductions on a circuit have no HMAC: every node on the route has proved the key to
-// its neighbours, and any holder of the key could make one.
+// The two ends speak the newest version in both introductions, as neighbours do; without one the
+// destination closes the circuit. Introductions on a circuit have no HMAC: every node on the route
+// has proved the key to its neighbours, and any holder of the key could make one.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kNeighboursMax = 64;  // Limits one advertisement
 inline constexpr std::uint32_t kRouteNodesMax = 33;  // Including both ends.
 inline constexpr std::uint64_t kAdvertisementMax = std::uint64_t{1} << 62;
 inline constexpr std::uint32_t kCircuitTextBytesMax = 512;
-// Limits of a circuit for frames in flight in each direction. A forwarding node closes a circuit that exceeds
-// them.
+// Limits of a circuit for frames in flight in each direction. A forwarding node closes a circuit
+// that exceeds them.
 inline constexpr std::uint32_t kCircuitFramesMax = 128;
 inline constexpr std::uint32_t kCircuitBytesMax = 512 * 1024;
 

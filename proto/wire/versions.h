@@ -3,8 +3,9 @@
 //   a daemon      speaks the oldest .. newest version of its table, and sends both (hello.h)
 //   two daemons   speak the newest version that both know, or do not link
 //
-// The policy: a release also speaks the previous release's version, so that machines can be upgraded one at a
-// time without losing links. To drop a version from the table, stop and upgrade all nodes together.
+// The policy: a release also speaks the previous release's version, so that machines can be
+// upgraded one at a time without losing links. To drop a version from the table, stop and upgrade
+// all nodes together.
 //
 // Pure functions. Thread: any.
 #pragma once

@@ -1,9 +1,9 @@
 // A test's control of the fake, and the fake's reports of mistakes.
 //
 // FAKE_VERBS_DIR names a folder that all processes of a test share. In it, or in the folder
-// FAKE_VERBS_CONTROL if that is set, lies `control`: lines "name value" (README.md, Control, lists them),
-// read again whenever it changes. Each violation of Apple's rules is a line of `faults`, and of standard
-// error.
+// FAKE_VERBS_CONTROL if that is set, lies `control`: lines "name value" (README.md, Control, lists
+// them), read again whenever it changes. Each violation of Apple's rules is a line of `faults`, and
+// of standard error.
 //
 // Owner: the library, once in a process. Thread: any. Memory: what the file says.
 #pragma once

@@ -1,5 +1,5 @@
-// Ranks that end at every instruction of an operation on the shared page (proto/meeting/README.md), and the
-// errors of the others.
+// Ranks that end at every instruction of an operation on the shared page (proto/meeting/README.md),
+// and the errors of the others.
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
 //       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce
@@ -8,8 +8,8 @@
 //   meeting_attack SOCKET random SEED JOBS
 //       In each of that many jobs a rank is killed at a random moment.
 //   meeting_attack SOCKET scribble SEED [UID OTHER_UID]
-//       One rank writes random bytes all over the page that it shares with the others, while another
-//       job computes: another user's, if there are numbers.
+//       One rank writes random bytes all over the page that it shares with the others, while
+//       another job computes: another user's, if there are numbers.
 //   meeting_attack SOCKET lost PID
 //       The daemon, which is process PID, is killed while two ranks compute: both get an error.
 //

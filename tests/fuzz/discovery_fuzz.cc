@@ -2,9 +2,9 @@
 //
 // Hostile: every datagram, from strangers, from recordings, and from nodes with the key and a bug.
 // Read by: discovery::Discovery::OnDatagram (daemon/discovery/discovery.h), with HelloSeal
-// (daemon/discovery/sealed_hello.h). Most hellos here are sealed with the right key, so that the seal
-// does not stop the fuzzer; others are sealed with a wrong one, for another cluster, changed after
-// they were sealed, or not hellos at all.
+// (daemon/discovery/sealed_hello.h). Most hellos here are sealed with the right key, so that the
+// seal does not stop the fuzzer; others are sealed with a wrong one, for another cluster, changed
+// after they were sealed, or not hellos at all.
 //
 // Must hold:
 //   - a datagram that is not sealed by this cluster's key changes nothing but one counter;

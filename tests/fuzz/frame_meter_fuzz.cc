@@ -1,9 +1,10 @@
-// Hostile: a local process, on its control connection. Reads it: guard::FrameMeter, between the process and
-// gRPC. It must hold that
+// Hostile: a local process, on its control connection. Reads it: guard::FrameMeter, between the
+// process and gRPC. It must hold that
 //   - the verdict does not depend on how the bytes are cut;
 //   - no kind of frame that passes at one time, recounted here, exceeds its limit, and no header
 //     block is longer than its own;
-//   - answers, whatever they are, do no harm: gRPC writes them, but their lengths come through this code.
+//   - answers, whatever they are, do no harm: gRPC writes them, but their lengths come through this
+//     code.
 //
 // A script: the size of pieces - 1, a byte whose first bit selects whether the valid preface comes
 // first, and the bytes to send.

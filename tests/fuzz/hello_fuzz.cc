@@ -17,8 +17,8 @@
 //   - an impossible position in the queue ends the session, and nothing else does;
 //   - afterwards nothing is left: no client, no arena, no descriptor.
 //
-// Script: a byte of options, a byte for the size of pieces; eight for the queue's position; then all
-// bytes to send.
+// Script: a byte of options, a byte for the size of pieces; eight for the queue's position; then
+// all bytes to send.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
-// A rail of virtual time, as a link sees it: receives, placed data and events. Commands wait until the
-// rail's own turn; data lies where PostedReceives says, perhaps in two parts; events wait for Pop.
+// A rail of virtual time, as a link sees it: receives, placed data and events. Commands wait until
+// the rail's own turn; data lies where PostedReceives says, perhaps in two parts; events wait for
+// Pop.
 //
 //   Give ──▶ commands ──TakeCommands──▶ receives, or the wire
 //   Pop  ◀── events   ◀── claimed, placed ── Begin, Take ◀── the wire

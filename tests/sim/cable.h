@@ -1,6 +1,6 @@
-// A cable between two hosts: its rate and latency, whether frames get through, and whether the hosts notice
-// when they do not. Each direction carries one message after the other, and a message arrives `latency`
-// after its last byte has left.
+// A cable between two hosts: its rate and latency, whether frames get through, and whether the
+// hosts notice when they do not. Each direction carries one message after the other, and a message
+// arrives `latency` after its last byte has left.
 //
 // Owner: World. Thread: one. Memory: plain values.
 #pragma once

@@ -1,6 +1,6 @@
-// A client: the process of one rank. It joins its job, walks through the job's program with several calls
-// in progress at a time, and checks every answer. When a rank is lost, a client that continues
-// requests the shrunk group, and makes some more calls in it.
+// A client: the process of one rank. It joins its job, walks through the job's program with several
+// calls in progress at a time, and checks every answer. When a rank is lost, a client that
+// continues requests the shrunk group, and makes some more calls in it.
 //
 //   joining ──▶ walking ──its end──▶ leaving ──nothing under way──▶ gone
 //      │          │ └─a rank is lost─▶ shrinking ──▶ walking on with the remaining ranks ──▲
@@ -8,8 +8,8 @@
 //      │          ├──Halt: makes no more calls, but stays
 //      └──────────┴──Exit: the process ends at any point
 //
-// A buffer that was handed back is filled with a pattern and kept for a while: a late write to it is
-// detected, and a late read sends the pattern to the other ranks.
+// A buffer that was handed back is filled with a pattern and kept for a while: a late write to it
+// is detected, and a late read sends the pattern to the other ranks.
 //
 // Owner: Job. Thread: one. Memory: buffers of calls in progress, kKeptBytesMax of others.
 #pragma once

@@ -1,7 +1,7 @@
-// A rail over a connection of the simulator, as TcpRail is one over a socket, with a thread. The seed decides
-// the time of each act of that thread: commands are taken a moment after they were given, data is placed
-// when it arrives, whatever the loop knows then, and a payload's first byte may arrive long before
-// its last.
+// A rail over a connection of the simulator, as TcpRail is one over a socket, with a thread. The
+// seed decides the time of each act of that thread: commands are taken a moment after they were
+// given, data is placed when it arrives, whatever the loop knows then, and a payload's first byte
+// may arrive long before its last.
 //
 // Owner: Link. Thread: one. Memory: kCommandsMax commands, kEventsMax events and their payloads.
 #pragma once

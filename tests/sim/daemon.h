@@ -1,5 +1,5 @@
-// One daemon of the simulator: the same node as in mlxcommd (node/node.h), with virtual time for a clock,
-// simulated rails, and workers and clients that answer when the schedule decides.
+// One daemon of the simulator: the same node as in mlxcommd (node/node.h), with virtual time for a
+// clock, simulated rails, and workers and clients that answer when the schedule decides.
 //
 //   clients ──calls, submissions──▶ node::Node ◀──Links── rails
 //           ◀──answers, completions──

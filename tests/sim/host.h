@@ -4,10 +4,10 @@
 //    ▲                  └──Kill (the process) / PowerOff (everything)──┐
 //    └─────────────────────────────────────────────────────────────────┘
 //
-// It dials as TcpFabric does: one connection for each path, again after growing pauses, and at once when a
-// rail has gone or the interface is back. The cables over which it dials are given, or chosen by
-// its daemon's discovery: its interfaces then come and go with the cables' carrier, and hellos
-// cross the cables.
+// It dials as TcpFabric does: one connection for each path, again after growing pauses, and at once
+// when a rail has gone or the interface is back. The cables over which it dials are given, or
+// chosen by its daemon's discovery: its interfaces then come and go with the cables' carrier, and
+// hellos cross the cables.
 //
 // Owner: World. Thread: one. Memory: the daemon's; one entry for each end of a cable.
 #pragma once

@@ -1,10 +1,10 @@
-// The real faults of hosts and cables, so that a failure can be judged: which hosts may be lost to which
-// others.
+// The real faults of hosts and cables, so that a failure can be judged: which hosts may be lost to
+// which others.
 //
-// Two hosts may be lost to each other if one of them went off, or if there was no route between them for
-// longer than `lost_after`. A cable counts for a route only once it has been up for `settles`:
-// connections must be made over it first. So the ledger answers "may", and never for a pair that
-// had to stay linked.
+// Two hosts may be lost to each other if one of them went off, or if there was no route between
+// them for longer than `lost_after`. A cable counts for a route only once it has been up for
+// `settles`: connections must be made over it first. So the ledger answers "may", and never for a
+// pair that had to stay linked.
 //
 // Owner: World. Thread: one. Memory: a number for each pair of hosts.
 #pragma once

@@ -1,5 +1,5 @@
-// A bug that is planted on purpose, so that the checks must find it: CMakeLists.txt puts this header in
-// front of daemon sources that have one.
+// A bug that is planted on purpose, so that the checks must find it: CMakeLists.txt puts this
+// header in front of daemon sources that have one.
 //
 // Owner: the process. Thread: the simulator's.
 #pragma once

@@ -1,5 +1,5 @@
-// A job's program, drawn from a seed: its groups and the steps that its ranks take. Every rank walks
-// through the same list and takes the steps of the groups to which it belongs.
+// A job's program, drawn from a seed: its groups and the steps that its ranks take. Every rank
+// walks through the same list and takes the steps of the groups to which it belongs.
 //
 // Owner: Job. Thread: one. Memory: plain values.
 #pragma once

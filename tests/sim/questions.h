@@ -1,5 +1,5 @@
-// Questions of people and tools to the daemons while jobs run and cables are pulled: statuses, pings,
-// check-ups. Each must be answered in time, and with a possible answer.
+// Questions of people and tools to the daemons while jobs run and cables are pulled: statuses,
+// pings, check-ups. Each must be answered in time, and with a possible answer.
 //
 // Owner: World. Thread: one. Memory: an entry for each question that has not been answered.
 #pragma once

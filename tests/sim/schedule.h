@@ -1,5 +1,5 @@
-// Virtual time: the events to come, by time. Nothing else in the simulator moves time, so a run takes as
-// long as computing its events, not as long as they describe.
+// Virtual time: the events to come, by time. Nothing else in the simulator moves time, so a run
+// takes as long as computing its events, not as long as they describe.
 //
 //   At(time, what) ──▶ heap by (time, order of the calls) ──RunOne──▶ what()
 //

@@ -8,8 +8,8 @@
 //   small 0 0 1500000       the same: it carries only small packets
 //   swallow 0 0 50000       the same: a proxy on it loses what comes
 //
-// The events of the first host's daemon are printed from the beginning on: "event AT_US KIND CABLE",
-// without a cable for events of the link or the node.
+// The events of the first host's daemon are printed from the beginning on: "event AT_US KIND
+// CABLE", without a cable for events of the link or the node.
 //
 // Owner: plain values. Thread: any. Memory: bounded by the limits of a script.
 #pragma once

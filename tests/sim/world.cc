@@ -344,8 +344,8 @@ void World::PlayBack() {
   host.OnDatagram(port, recorded.port->address, recorded.hello);
 }
 
-// Healed and quiet: hosts on a cable have found each other over it, and have a rail there unless the link
-// already has its maximum.
+// Healed and quiet: hosts on a cable have found each other over it, and have a rail there unless
+// the link already has its maximum.
 void World::CheckCables(Host& host) {
   if (!host.discovers()) return;
   const auto has_rail = [&host](const Port& port) {

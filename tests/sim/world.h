@@ -51,8 +51,8 @@ class World final : public HostListener, public JobListener {
   ~World() override;
   Outcome Run();
   Schedule& schedule() { return schedule_; }
-  // The events of the first host's daemon: the kind, as in its events, and the cable, if the event concerns
-  // one.
+  // The events of the first host's daemon: the kind, as in its events, and the cable, if the event
+  // concerns one.
   using Reporter = std::function<void(const char* kind, const std::string& cable)>;
   void ReportTo(Reporter teller) { teller_ = std::move(teller); }
 
@@ -109,8 +109,8 @@ class World final : public HostListener, public JobListener {
   using SessionKey = std::pair<std::size_t, collective::SessionId>;
   std::map<SessionKey, Client*> sessions_;
   std::map<NodeId, std::string> names_;
-  // By host and peer: the oldest frame that waited a moment before the end. Signs of life of circuits are
-  // frames too, so some may always be in transit.
+  // By host and peer: the oldest frame that waited a moment before the end. Signs of life of
+  // circuits are frames too, so some may always be in transit.
   std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
   // Recorded hellos, the newest last, with their senders.
   struct Recorded {

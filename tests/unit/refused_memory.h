@@ -1,7 +1,8 @@
 // An operator new that can refuse, for the whole program: one source of a separate program includes
 // it.
 //
-//   refuse_after = 3;   // The fourth allocation of this thread throws std::bad_alloc, and later ones do not.
+//   refuse_after = 3;   // The fourth allocation of this thread throws std::bad_alloc, and later
+//                       ones do not.
 //
 // Owner: the program. Thread: any; each has its own number. Memory: malloc's.
 #pragma once

@@ -180,6 +180,8 @@ def test_files_and_functions_are_short(path):
     assert not any(len(line) > 110 for line in lines), "long lines"
     if path.endswith((".py", ".swift")):
         return
+    comments = [line for line in lines if line.lstrip().startswith(("//", "/*", "* "))]
+    assert not any(len(line) > 100 for line in comments), "comments over the 100 columns of the code"
     start = None
     for number, line in enumerate(lines):
         if "std::to_array" in line:

@@ -3,12 +3,14 @@
 // ranks: "rank 0: its session ended", "rank 1: RANK_LOST ...".
 //
 //   sizes              sizes and seals of both segments are changed: every attempt must fail
-//   scribbles SEED     random words all over both segments while operations run, until that ends its session
+//   scribbles SEED     random words all over both segments while operations run, until that ends
+//                      its session
 //   holes              the arena is unmapped and loses its pages in the middle of operations
 //   doorbell PHASE     closed: hello, joining, running, leaving
-//   flood WHAT [N]     `calls` that fail, or `rings` without a call, of 16 more sessions, as fast as they are
-//                      taken: N thousand in all, or until it is ended
-//   positions WHICH    of the queue, while an operation runs: ahead, back, minus, completions, header
+//   flood WHAT [N]     `calls` that fail, or `rings` without a call, of 16 more sessions, as fast
+//                      as they are taken: N thousand in all, or until it is ended
+//   positions WHICH    of the queue, while an operation runs: ahead, back, minus, completions,
+//                      header
 #include <fcntl.h>
 #include <unistd.h>
 

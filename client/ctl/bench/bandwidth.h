@@ -6,8 +6,8 @@
 //   bus         algorithm x RingLoad (proto/types/operation_shape.h): 2 (n - 1) / n for all_reduce,
 //               (n - 1) / n for operations with blocks, otherwise 1
 //
-// In a ring with a rank on each node, the bus bandwidth is what each link carries in one direction, so it
-// compares with the bandwidth of the cable.
+// In a ring with a rank on each node, the bus bandwidth is what each link carries in one direction,
+// so it compares with the bandwidth of the cable.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ std::optional<ReduceOperator> FindOperator(std::string_view name);
 const char* BenchKindName(OperationKind kind);  // "send_recv" for kSend.
 std::string BenchKindNames(const char* separator);
 
-// The number of elements (of one block, for an operation with blocks) whose size is at most `bytes`; at
-// least one.
+// The number of elements (of one block, for an operation with blocks) whose size is at most
+// `bytes`; at least one.
 std::uint64_t BenchCount(const BenchSubject& subject, std::uint64_t bytes);
 std::uint64_t BenchBytes(const BenchSubject& subject, std::uint64_t count);
 

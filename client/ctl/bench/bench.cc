@@ -1,5 +1,6 @@
-// mlxcommctl bench starts the ranks, and on rank 0 prints the table. A rank is the program mlxcomm-bench,
-// because it needs the client library, which mlxcommctl keeps out of its own process.
+// mlxcommctl bench starts the ranks, and on rank 0 prints the table. A rank is the program
+// mlxcomm-bench, because it needs the client library, which mlxcommctl keeps out of its own
+// process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,8 +81,8 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   return true;
 }
 
-// With --json the daemon's message must not only be on a rank's standard error. If no socket is named, ranks
-// start a private daemon.
+// With --json the daemon's message must not only be on a rank's standard error. If no socket is
+// named, ranks start a private daemon.
 Failure AskDaemonFirst(const BenchOptions& options) {
   v1::StatusReply status;
   if (!options.json || queue::SocketCandidates(options.socket_path).size() > 1) return {};
@@ -204,7 +205,8 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
-  // Polls for a second, because other nodes may not list their ranks yet. A group of one has no status.
+  // Polls for a second, because other nodes may not list their ranks yet. A group of one has no
+  // status.
   void FindPlaces() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (Poll(status_)) {
@@ -284,7 +286,8 @@ int RunBench(const BenchOptions& options) {
   BenchSubject subject;
   std::string error;
   if (!Subject(options, subject, error)) return Fail(kExitUsage, error);
-  // Ranks get the factor with few digits: a smaller one might round to 1, and the list would not end.
+  // Ranks get the factor with few digits: a smaller one might round to 1, and the list would not
+  // end.
   if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
       !(options.factor >= 1.01) || options.iterations == 0) {
     return Fail(

@@ -3,8 +3,8 @@
 //
 //   main.cc's CLI::App ──TableOf──▶ Command ──▶ complete.h, JSON
 //
-// An option's type name, which --help shows, says what it takes: "{ring,tree}" lists its values, FILE
-// and PATH mean a file, DIR a folder, NODE and NODES nodes. Verbs without a group are hidden.
+// An option's type name, which --help shows, says what it takes: "{ring,tree}" lists its values,
+// FILE and PATH mean a file, DIR a folder, NODE and NODES nodes. Verbs without a group are hidden.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Completions at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the hidden
-// verb __complete at each key press and show the lines that it prints:
+// Completions at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the
+// hidden verb __complete at each key press and show the lines that it prints:
 //
 //   --op=reduce<TAB>The operation    replaces the word being typed
 //   :files, :folders                 the shell completes a path, after the word's '=' if it has one
@@ -16,7 +16,8 @@
 
 namespace mlxcomm::ctl {
 
-// The nodes that the daemon at the socket (empty: the default) knows; none if it does not answer at once.
+// The nodes that the daemon at the socket (empty: the default) knows; none if it does not answer at
+// once.
 using NodeNames = std::function<std::vector<std::string>(const std::string& socket_path)>;
 
 // `words` is a command line from mlxcommctl on; the last word, which may be empty, is being typed.

@@ -28,8 +28,8 @@ int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
                               ExpectedOneOf(options.shell, "bash, zsh, fish"));
 }
 
-// The timeout of the connection and of the reply, because a person waits. A daemon replies within 300 ms even
-// if nodes are silent.
+// The timeout of the connection and of the reply, because a person waits. A daemon replies within
+// 300 ms even if nodes are silent.
 constexpr std::uint64_t kPatienceNs = 450'000'000;
 
 std::vector<std::string> NamesOfNodes(const std::string& socket_path) {

@@ -15,8 +15,8 @@ std::string FindProgramBeside(const std::string& own_path, const std::string& na
                               const std::string& folder);
 // Ranks then find what was installed with this program, such as the environment's `python`.
 void AddOwnFolderToPath(const std::string& own_path);
-// Sets MLX_MPI_LIBNAME to libmlxcomm_mpi, which connects MLX's MPI backend to the daemon, if it is found and
-// the user has not named another.
+// Sets MLX_MPI_LIBNAME to libmlxcomm_mpi, which connects MLX's MPI backend to the daemon, if it is
+// found and the user has not named another.
 void AddMpiLibrary(const std::string& own_path,
                    std::vector<std::pair<std::string, std::string>>& environment);
 

@@ -1,5 +1,5 @@
-// The hidden verb manual prints the man page mlxcommctl(1), which the build installs. Verbs and options come
-// from the parser; the rest of the page is here.
+// The hidden verb manual prints the man page mlxcommctl(1), which the build installs. Verbs and
+// options come from the parser; the rest of the page is here.
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
 #include "proto/system/man_page.h"

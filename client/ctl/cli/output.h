@@ -1,5 +1,5 @@
-// Prints results and failures of verbs. With --json a failure is also printed on standard output, for
-// programs that read nothing else (CommandFailed of ctl.proto).
+// Prints results and failures of verbs. With --json a failure is also printed on standard output,
+// for programs that read nothing else (CommandFailed of ctl.proto).
 #pragma once
 
 #include <string>

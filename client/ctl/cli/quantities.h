@@ -1,7 +1,7 @@
 // Numbers with units, as people write and read them: "64M", "1.5GiB", "30us".
 //
-// Sizes are in powers of 1024, rates and times in powers of 1000. Parsing never rounds: a fraction is
-// exact or refused. web/page/words.js shows the same texts; the tests of both read
+// Sizes are in powers of 1024, rates and times in powers of 1000. Parsing never rounds: a fraction
+// is exact or refused. web/page/words.js shows the same texts; the tests of both read
 // shown_quantities.def.
 #pragma once
 

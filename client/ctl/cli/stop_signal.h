@@ -1,6 +1,7 @@
 // Waits that SIGINT and SIGTERM interrupt, for verbs that run until stopped.
 //
-// Owner: the verb; one at a time. Thread: main creates it before other threads, which inherit the mask.
+// Owner: the verb; one at a time. Thread: main creates it before other threads, which inherit the
+// mask.
 #pragma once
 
 #include <csignal>

@@ -1,4 +1,5 @@
-// Text helpers that verbs share: safe display of names that others chose, columns, colours, sorting.
+// Text helpers that verbs share: safe display of names that others chose, columns, colours,
+// sorting.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ std::string Coloured(std::string_view code, const std::string& text, bool colour
 // A sort key by which "mac-10" follows "mac-9": numbers get leading zeros. words.js has the same.
 std::string NumbersPadded(const std::string& name);
 
-// Returns "; did you mean \"ring\"? Expected one of ring, tree", or, if no name is similar, ": expected one
-// of ring, tree". `names` is "ring, tree".
+// Returns "; did you mean \"ring\"? Expected one of ring, tree", or, if no name is similar, ":
+// expected one of ring, tree". `names` is "ring, tree".
 std::string ExpectedOneOf(std::string_view word, const std::string& names);
 
 }  // namespace mlxcomm::ctl

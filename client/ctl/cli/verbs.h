@@ -1,5 +1,6 @@
-// The table of verbs. A new verb is a row in verbs.def and a folder with a function that adds its options
-// and its longer text (CLI::App::footer). --help, completion and the man page read them from the parser.
+// The table of verbs. A new verb is a row in verbs.def and a folder with a function that adds its
+// options and its longer text (CLI::App::footer). --help, completion and the man page read them
+// from the parser.
 //
 //   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the verb's Run
 //

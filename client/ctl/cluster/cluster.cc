@@ -1,6 +1,6 @@
-// mlxcommctl cluster: creates, joins with and rotates the cluster's key. Only the key goes to standard
-// output, so that it can be piped; messages go to standard error. The key is never an argument, because other
-// users could see it.
+// mlxcommctl cluster: creates, joins with and rotates the cluster's key. Only the key goes to
+// standard output, so that it can be piped; messages go to standard error. The key is never an
+// argument, because other users could see it.
 #include <signal.h>
 #include <termios.h>
 #include <unistd.h>
@@ -65,7 +65,8 @@ std::string NameOf(const ClusterKeys& keys) {
 
 std::string CodeOf(const ClusterKeys& keys) { return WriteKeyCode({keys.cluster, keys.current}); }
 
-// Hides typed characters during its lifetime. Signals that end the program, such as Ctrl-C, restore the echo.
+// Hides typed characters during its lifetime. Signals that end the program, such as Ctrl-C, restore
+// the echo.
 class EchoOff {
  public:
   EchoOff() : on_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -277,7 +278,8 @@ int RunClusterJoin(const ClusterOptions& options) {
   }
   if (!written.ok()) return FailWith(written);
   Print("stored the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  // Not PrintOutcome: a daemon that ran without a key must be restarted; the exit status is still 0.
+  // Not PrintOutcome: a daemon that ran without a key must be restarted; the exit status is still
+  // 0.
   return PrintKey(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 

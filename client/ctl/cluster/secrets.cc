@@ -58,7 +58,8 @@ std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string
   return at;
 }
 
-// The same for any text that looks like a code: 14 groups of 4, all separated by hyphens or all by blanks.
+// The same for any text that looks like a code: 14 groups of 4, all separated by hyphens or all by
+// blanks.
 std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   constexpr std::size_t kGroups = 14;
   constexpr std::size_t kGroupCharacters = 4;

@@ -1,7 +1,7 @@
-// Removes keys from a text that other people will read. Known keys are removed in every form: bytes,
-// hexadecimal with or without separators, base64 of both alphabets, the code of `cluster key show`. Any other
-// text that looks like a key is removed, too, because the user who makes a report may not be able to read the
-// key file.
+// Removes keys from a text that other people will read. Known keys are removed in every form:
+// bytes, hexadecimal with or without separators, base64 of both alphabets, the code of `cluster key
+// show`. Any other text that looks like a key is removed, too, because the user who makes a report
+// may not be able to read the key file.
 #pragma once
 
 #include <string>

@@ -94,7 +94,8 @@ class DaemonSession final : public LauncherSession {
       return stub.EndJob(&context, request, &reply);
     });
   }
-  // The daemon closes its end of the doorbell with the session. macOS reports POLLHUP only with POLLIN.
+  // The daemon closes its end of the doorbell with the session. macOS reports POLLHUP only with
+  // POLLIN.
   bool has_ended() const override {
     pollfd waited{doorbell_.get(), POLLIN | POLLHUP, 0};
     return ::poll(&waited, 1, 0) > 0 && (waited.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
@@ -141,7 +142,8 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
   return Ask(socket_path, &Stub::Status, v1::StatusRequest(), reply, timeout_ns);
 }
 
-// Retries, because the daemon sends each user one record at a time, and another program may be reading it.
+// Retries, because the daemon sends each user one record at a time, and another program may be
+// reading it.
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kTimeoutNs);

@@ -33,7 +33,8 @@ Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
 v1::NodeCheckup FetchOwnCheckup(const std::string& socket_path);
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply);
-// Passes each event to `take` until it returns false. If the request has follow(), there is no deadline.
+// Passes each event to `take` until it returns false. If the request has follow(), there is no
+// deadline.
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take);
 

@@ -1,5 +1,5 @@
-// The verb bugreport collects diagnostics in one archive, which only its owner can read. WithoutSecrets
-// filters every file.
+// The verb bugreport collects diagnostics in one archive, which only its owner can read.
+// WithoutSecrets filters every file.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -205,8 +205,8 @@ void Add(v1::BugreportReceipt& receipt, const std::string& name, const std::stri
   file.set_what(what);
 }
 
-// The keys that this user may read, which the report must not contain. An empty `config_file` is set to the
-// daemon's, if one answers.
+// The keys that this user may read, which the report must not contain. An empty `config_file` is
+// set to the daemon's, if one answers.
 std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file) {
   std::vector<std::string> keys;
   const auto take = [&keys](const std::string& path) {

@@ -31,7 +31,8 @@ bool IsConnection(const v1::RailStatus& rail) {
   return rail.transport() != v1::Transport::route && !IsBeside(rail.transport());
 }
 
-// Returns whether the rail's rate is the cable's: if two rails share a cable, one is hardly ever busy.
+// Returns whether the rail's rate is the cable's: if two rails share a cable, one is hardly ever
+// busy.
 bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) return false;
   const bool with_side_rail =
@@ -116,8 +117,8 @@ bool WasFull(const v1::RailStatus& rail) {
   return rail.delivery_busy_bytes() >= kReportingBytes;
 }
 
-// The fastest cable between each two neighbours in the ring, or in the line if it is not closed. A slower
-// cable beside it only adds to it.
+// The fastest cable between each two neighbours in the ring, or in the line if it is not closed. A
+// slower cable beside it only adds to it.
 std::map<Pair, const v1::TopologyCable*> RingCables(const v1::TopologyReply& topology) {
   std::set<Pair> neighbours;
   const int nodes = topology.ring_size();
@@ -142,8 +143,8 @@ std::string EndOf(const std::string& node, const std::string& interface) {
   return absl::StrCat(node, " ", interface);
 }
 
-// The best rate of each cable that was full, by its ends; if both directions were, of the slower one. A cable
-// is as fast as the best of the rails that share it.
+// The best rate of each cable that was full, by its ends; if both directions were, of the slower
+// one. A cable is as fast as the best of the rails that share it.
 std::map<Ends, double> RatesOfFullCables(const ClusterFacts& cluster) {
   std::map<Ends, double> by_direction;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
@@ -305,7 +306,8 @@ void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::Link
                {{"state", rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail())}});
 }
 
-// Returns whether a link to the node loses large frames: then MC515 explains why it does not answer.
+// Returns whether a link to the node loses large frames: then MC515 explains why it does not
+// answer.
 bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {

@@ -20,9 +20,9 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
 
 Fix SafeFix(const std::vector<std::string>& command) { return {{command}, true}; }
 
-// On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was in the
-// bridge has none. Its own service outlasts a boot and has the IPv4 that some rails need; automatic IPv6 adds the
-// link-local address. Empty if the port is unknown.
+// On macOS network services have addresses, not interfaces, and a Thunderbolt port that is or was
+// in the bridge has none. Its own service outlasts a boot and has the IPv4 that some rails need;
+// automatic IPv6 adds the link-local address. Empty if the port is unknown.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
   std::vector<std::vector<std::string>> commands;
@@ -36,8 +36,8 @@ std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   return commands;
 }
 
-// Takes the interface out of the bridge now, and keeps it out at each boot: it gets a service, and the
-// bridge loses its own.
+// Takes the interface out of the bridge now, and keeps it out at each boot: it gets a service, and
+// the bridge loses its own.
 Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
   std::vector<std::vector<std::string>> commands = {
       {"ifconfig", found.bridge, "deletem", found.name}};

@@ -1,5 +1,5 @@
-// Gathers facts about this machine: from files on Linux, from system programs on macOS. Each program has a
-// deadline; if it does not answer, its facts are unknown.
+// Gathers facts about this machine: from files on Linux, from system programs on macOS. Each
+// program has a deadline; if it does not answer, its facts are unknown.
 //
 // Thread: main; takes some seconds on macOS, where system_profiler is slow.
 #pragma once

@@ -1,5 +1,5 @@
-// The facts that doctor judges: collect.h and RPCs gather them, check.h turns them into findings. An
-// unknown fact is not a fault.
+// The facts that doctor judges: collect.h and RPCs gather them, check.h turns them into findings.
+// An unknown fact is not a fault.
 #pragma once
 
 #include <cstdint>

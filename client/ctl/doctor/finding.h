@@ -1,6 +1,6 @@
-// The table of findings, and the findings of a run. A row has a finding's code, severity and texts, the
-// link reasons that it covers, and the findings that may cause it. The checks (check.h) choose rows,
-// objects and values; only the table has sentences.
+// The table of findings, and the findings of a run. A row has a finding's code, severity and texts,
+// the link reasons that it covers, and the findings that may cause it. The checks (check.h) choose
+// rows, objects and values; only the table has sentences.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ constexpr decltype(FindingKind::reasons) Of(Reasons... reasons) {
   return {reasons...};
 }
 
-// All rows, with those of sections (section.h), by code. The first row of each code has its title; a further
-// one has the first one's texts if it leaves them out.
+// All rows, with those of sections (section.h), by code. The first row of each code has its title;
+// a further one has the first one's texts if it leaves them out.
 std::span<const FindingKind> FindingKinds();
 std::span<const FindingKind> GeneralFindingKinds();  // Without those of sections.
 // Finds a row by its id; nullptr: none.

@@ -7,7 +7,8 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Returns whether the peer has a link-local address, "[fe80::2%en2]:7470", and so is on the cable itself.
+// Returns whether the peer has a link-local address, "[fe80::2%en2]:7470", and so is on the cable
+// itself.
 bool IsOnTheCable(const v1::LinkStatus& link) {
   const auto is_link_local = [](const std::string& address) {
     return address.starts_with("[fe80:");

@@ -81,8 +81,8 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
   const std::string folder = root + "/sys/bus/thunderbolt/devices";
   std::vector<ThunderboltPort> ports;
   for (const std::string& name : ListFolder(folder)) {
-    // "0-1" is a device or another computer, "0-0" this machine's controller. Services ("0-1.0"), retimers
-    // ("0-1:1.1") and domains are not devices.
+    // "0-1" is a device or another computer, "0-0" this machine's controller. Services ("0-1.0"),
+    // retimers ("0-1:1.1") and domains are not devices.
     const std::string path = folder + "/" + name;
     const std::size_t dash = name.find('-');
     if (dash == std::string::npos || name.find_first_of(".:") != std::string::npos) continue;

@@ -36,8 +36,8 @@ std::string GenerationOf(const std::string& bus, double gigabits) {
   return gigabits > 0 ? "Thunderbolt 3 or older" : "";
 }
 
-// Finds the device at the port: another computer has its own domain, perhaps among the _items of a dock
-// or hub.
+// Finds the device at the port: another computer has its own domain, perhaps among the _items of a
+// dock or hub.
 constexpr int kChainMax = 16;  // A real chain has at most six devices.
 void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
   const Value* const items = At(bus, "_items", Value::kListValue);
@@ -120,8 +120,8 @@ std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text) {
   return by_device;
 }
 
-// "(1) Wi-Fi", or "(*) Thunderbolt Bridge" if disabled; the next line is "(Hardware Port: Thunderbolt Bridge,
-// Device: bridge0)".
+// "(1) Wi-Fi", or "(*) Thunderbolt Bridge" if disabled; the next line is "(Hardware Port:
+// Thunderbolt Bridge, Device: bridge0)".
 std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text) {
   std::map<std::string, NetworkService> by_device;
   NetworkService service;

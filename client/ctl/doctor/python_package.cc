@@ -22,8 +22,8 @@ constexpr std::size_t kPythonsMax = 8;
 constexpr std::size_t kLinesKept = 3;
 constexpr std::size_t kLineBytesKept = 300;
 
-// `python -m` and `-c` search the current folder first, where anyone may have left an "mlxcomm". (-P avoids
-// that, but only since Python 3.11.)
+// `python -m` and `-c` search the current folder first, where anyone may have left an "mlxcomm".
+// (-P avoids that, but only since Python 3.11.)
 constexpr char kNotFromHere[] =
     "import sys\n"
     "sys.path[:] = [folder for folder in sys.path if folder]\n";
@@ -36,7 +36,8 @@ constexpr char kSelfTest[] =
     "import runpy\n"
     "runpy.run_module('mlxcomm.check_results', run_name='__main__')\n";
 
-// Apple's own is too old for mlxcomm, and without the developer tools it only opens a window to install them.
+// Apple's own is too old for mlxcomm, and without the developer tools it only opens a window to
+// install them.
 bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #if defined(__APPLE__)
   return python == "/usr/bin/python3";

@@ -1,9 +1,10 @@
-// Runs the self test (client/python/mlxcomm/check_results.py) of the Python package beside this program, or
-// of the python3 in PATH: are results of MLX's operations in the daemon's memory?
+// Runs the self test (client/python/mlxcomm/check_results.py) of the Python package beside this
+// program, or of the python3 in PATH: are results of MLX's operations in the daemon's memory?
 //
 //   FindPythons ─▶ has it mlxcomm? ─▶ its self test, with a deadline ─▶ ReadSelfTest ─▶ facts
 //
-// Neither a Python nor a module in the current folder is used, because doctor runs anywhere, even as root.
+// Neither a Python nor a module in the current folder is used, because doctor runs anywhere, even
+// as root.
 //
 // Thread: main; takes half a second, at most the deadlines.
 #pragma once
@@ -17,7 +18,8 @@
 
 namespace mlxcomm::ctl {
 
-// Each executable python3, in the folder of `own_path` and then in those of `path` (PATH; may be null).
+// Each executable python3, in the folder of `own_path` and then in those of `path` (PATH; may be
+// null).
 std::vector<std::string> FindPythons(const std::string& own_path, const char* path);
 
 struct PythonOptions {

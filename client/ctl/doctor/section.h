@@ -1,5 +1,5 @@
-// A part of doctor and bugreport that has a folder of its own, like a transport beside TCP; sections.cc lists
-// them.
+// A part of doctor and bugreport that has a folder of its own, like a transport beside TCP;
+// sections.cc lists them.
 #pragma once
 
 #include <span>

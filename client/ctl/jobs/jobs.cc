@@ -155,8 +155,8 @@ class DoomedJob {
   std::vector<v1::RankStatus> ranks_;
 };
 
-// Ends ranks that are computing. Signals only processes that are connected to the daemon now, and none if it
-// sees different process numbers from ours.
+// Ends ranks that are computing. Signals only processes that are connected to the daemon now, and
+// none if it sees different process numbers from ours.
 void TerminateHere(DoomedJob& job) {
   v1::EndJobReply reply;
   if (!job.End(reply).ok() || reply.caller_pid() != static_cast<std::uint64_t>(::getpid())) return;
@@ -165,8 +165,8 @@ void TerminateHere(DoomedJob& job) {
   }
 }
 
-// Waits until no rank is left, at most for twice the grace; after the first one, ranks of this node get
-// SIGTERM. Not ok if the daemon does not answer.
+// Waits until no rank is left, at most for twice the grace; after the first one, ranks of this node
+// get SIGTERM. Not ok if the daemon does not answer.
 Failure AwaitEnd(const KillOptions& options, DoomedJob& job) {
   const auto grace = std::chrono::nanoseconds(options.grace_ns);
   const auto begun = std::chrono::steady_clock::now();

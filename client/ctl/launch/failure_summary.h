@@ -20,8 +20,9 @@ struct RankFate {
   bool asked = false;  // Launch had asked it to end.
 };
 
-// The rank whose exit code is launch's, by the daemon's report: a rank that failed because another was lost
-// may end before that one. `fates` is in the order in which launch learned of them. nullptr: none failed.
+// The rank whose exit code is launch's, by the daemon's report: a rank that failed because another
+// was lost may end before that one. `fates` is in the order in which launch learned of them.
+// nullptr: none failed.
 const RankFate* FirstFailure(const std::vector<RankFate>& fates, const v1::LaunchOutcome& outcome);
 
 // "rank 1 on mac-b (pid 7) was killed by SIGKILL"
@@ -30,7 +31,8 @@ std::string DescribeEnd(const RankFate& fate);
 std::vector<std::string> FailureSummary(const std::string& job, const std::vector<RankFate>& fates,
                                         const v1::LaunchOutcome& outcome);
 
-// The outcome, from a status, of a job that began `age_ms` ago. Sets `running` if it still has ranks.
+// The outcome, from a status, of a job that began `age_ms` ago. Sets `running` if it still has
+// ranks.
 v1::LaunchOutcome OutcomeOf(const v1::StatusReply& status, const std::string& job,
                             std::uint64_t age_ms, bool& running);
 

@@ -21,7 +21,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
-// Limits user and host together. Also limits brackets, which can expand a short text to thousands of names.
+// Limits user and host together. Also limits brackets, which can expand a short text to thousands
+// of names.
 constexpr std::size_t kHostNameBytesMax = 255;
 // JSON is processed recursively, so deep nesting would overflow the stack. MLX's hosts need 5.
 constexpr std::size_t kNestingMax = 16;
@@ -62,8 +63,8 @@ bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   return true;
 }
 
-// Appends each of `ends` to each name; returns false for more than kHostsMax names or kHostNameBytesMax
-// bytes.
+// Appends each of `ends` to each name; returns false for more than kHostsMax names or
+// kHostNameBytesMax bytes.
 bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& names) {
   if (ends.empty() || names.size() * ends.size() > kHostsMax) return false;
   std::vector<std::string> longer;
@@ -151,8 +152,8 @@ Failure TakeCount(const std::string& place, std::string& host, unsigned& slots) 
   return {};
 }
 
-// Reads "slots=2" and similar settings of a host. The names of settings that only concern MPI, such as
-// Hydra's binding, are added to `skipped`.
+// Reads "slots=2" and similar settings of a host. The names of settings that only concern MPI, such
+// as Hydra's binding, are added to `skipped`.
 Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
                        unsigned& slots_max, std::string& user, std::set<std::string>& skipped) {
   const std::size_t equals = word.find('=');
@@ -320,8 +321,8 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
   try {
     root = json::parse(text);
   } catch (const json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 2, column 7: ..."; it may quote a number as long
-    // as the file.
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ..."; it may quote a
+    // number as long as the file.
     const std::string what = std::string(error.what()).substr(0, 512);
     return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
   }

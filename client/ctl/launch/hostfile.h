@@ -5,8 +5,8 @@
 //   MPI, DeepSpeed   mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2:2,node[01-04]     mac-2 has two ranks
 //
-// `slots` is the number of ranks; mlx.launch ignores it. MLX's `backend`, `ips` and `rdma` are ignored,
-// because the daemons find their cables. At most kHostsMax hosts.
+// `slots` is the number of ranks; mlx.launch ignores it. MLX's other fields are
+// ignored, because the daemons find their cables. At most kHostsMax hosts.
 #pragma once
 
 #include <string>
@@ -31,8 +31,8 @@ struct Hostfile {
   std::string note;  // Lists the file's ignored settings, for the user.
 };
 
-// Returns whether a name is safe for ssh: neither an option nor anything that a shell interprets, because
-// ssh's configuration may pass it to one (ProxyCommand's %h).
+// Returns whether a name is safe for ssh: neither an option nor anything that a shell interprets,
+// because ssh's configuration may pass it to one (ProxyCommand's %h).
 bool IsHostName(std::string_view name);
 // INVALID_ARGUMENT names file and line or field, and what was expected.
 Failure ReadHostfile(const std::string& path, Hostfile& file);
@@ -40,8 +40,8 @@ Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& 
 // Parses "a:2,b[1-3]"; `called` is its name in errors.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
 
-// The ranks of a host. Ranks are numbered in the order of the list; a host that is listed several times gets
-// all its ranks over one connection.
+// The ranks of a host. Ranks are numbered in the order of the list; a host that is listed several
+// times gets all its ranks over one connection.
 struct PlacedRanks {
   std::string host;
   bool local = false;

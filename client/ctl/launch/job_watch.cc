@@ -30,7 +30,8 @@ void JobWatch::Turn(Clock::time_point now) {
   if (session_ != nullptr && session_->has_ended()) session_.reset();
   if (session_ != nullptr || now < try_at_) return;
   const Failure failure = LauncherSession::Open(socket_path_, kDialTimeoutNs, session_);
-  // A daemon that refuses will refuse again; one that does not answer must not delay the ranks' output.
+  // A daemon that refuses will refuse again; one that does not answer must not delay the ranks'
+  // output.
   const bool is_refused = !failure.ok() && failure.code != FailureCode::kUnavailable;
   const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now);
   try_at_ = Clock::now() + (is_refused ? kAfterRefusal : std::max(kBetweenTries, taken));

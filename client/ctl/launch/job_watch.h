@@ -1,9 +1,10 @@
-// Asks the daemon about the job of a host's ranks. A private daemon would end with the last rank, and with
-// it the reason of a failure, so a session keeps it running until Outcome has read it.
+// Asks the daemon about the job of a host's ranks. A private daemon would end with the last rank,
+// and with it the reason of a failure, so a session keeps it running until Outcome has read it.
 //
 //   Turn() ─no daemon yet: retries─▶ session ─ranks have ended─▶ Outcome() ─▶ the daemon may end
 //
-// Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, other calls for 3 s. Memory: one answer.
+// Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, other calls for 3 s. Memory: one
+// answer.
 #pragma once
 
 #include <ctime>

@@ -68,12 +68,13 @@ bool IsOwn(const std::string& folder) {
 
 // A short name for the job, which no other launch of this user has. The object holds the name.
 //
-//   one node        "train"; if another launch on this machine holds it, or a job has it: "train-2", ...
+//   one node        "train"; if another launch on this machine holds it, or a job has it:
+//                   "train-2", ...
 //   several nodes   "train-k3f9": another machine may launch the same script at the same moment
 class JobName {
  public:
-  // `base` is from JobNameOf; `status` has no nodes if no daemon answers. `has_others`: some ranks are on
-  // other hosts.
+  // `base` is from JobNameOf; `status` has no nodes if no daemon answers. `has_others`: some ranks
+  // are on other hosts.
   static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
     JobName name;
     if (has_others || status.nodes_size() > 1) {
@@ -115,8 +116,8 @@ constexpr std::uint64_t kCopyTimeoutNs = 3600'000'000'000;
 
 Failure NotCopied(const std::string& message) { return Invalid("--copy: " + message); }
 
-// Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: the command names no script on
-// this machine, or the script's folder is too large.
+// Finds the absolute path of the folder that --copy copies. INVALID_ARGUMENT: the command names no
+// script on this machine, or the script's folder is too large.
 Failure FolderToCopy(const std::vector<std::string>& command, const std::string& directory,
                      std::string& folder) {
   const std::string script = ScriptOf(command);
@@ -138,8 +139,8 @@ Failure FolderToCopy(const std::vector<std::string>& command, const std::string&
   return {};
 }
 
-// Copies `folder` to the same path on `host`, deleting nothing there. --rsync-path names the folder, because
-// releases of rsync quote a destination path differently.
+// Copies `folder` to the same path on `host`, deleting nothing there. --rsync-path names the
+// folder, because releases of rsync quote a destination path differently.
 Failure CopyFolder(const std::string& folder, const std::string& host, const std::string& ssh) {
   std::string shell;
   for (const std::string& word : SshCommand(ssh)) shell += (shell.empty() ? "" : " ") + word;
@@ -161,15 +162,16 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
           absl::StrCat("cannot copy to ", host, ": ", why, "; ", remedy)};
 }
 
-// The number of hosts with ranks. With several, ranks use no private daemon, because it cannot reach others.
+// The number of hosts with ranks. With several, ranks use no private daemon, because it cannot
+// reach others.
 constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";
 constexpr char kSocketVariable[] = "MLXCOMM_SOCKET";
 
 // If the environment has a variable twice, the later one wins.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
-  // Python programs then print at once, iterate over sets in the same order on all ranks, and use the daemon
-  // whatever backend they name. The user's own settings win.
+  // Python programs then print at once, iterate over sets in the same order on all ranks, and use
+  // the daemon whatever backend they name. The user's own settings win.
   for (const auto& [name, usual] :
        {std::pair("PYTHONUNBUFFERED", "1"), std::pair("PYTHONHASHSEED", "0"),
         std::pair("MLXCOMM_INSTALL", "all")}) {

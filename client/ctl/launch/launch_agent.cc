@@ -1,6 +1,6 @@
-// mlxcommctl launch-agent, which `launch` starts on another host by ssh. It reads frames from standard input
-// and writes them to standard output (launch.proto). When the connection ends, so do the ranks and their
-// children.
+// mlxcommctl launch-agent, which `launch` starts on another host by ssh. It reads frames from
+// standard input and writes them to standard output (launch.proto). When the connection ends, so do
+// the ranks and their children.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // Non-blocking LaunchFrames (launch.proto) over pipes to and from ssh.
 //
-// A reader first looks for kFramesBegin, because the user's shell may print something when it starts. After
-// a frame that is too long or invalid it reads no more.
+// A reader first looks for kFramesBegin, because the user's shell may print something when it
+// starts. After a frame that is too long or invalid it reads no more.
 //
-// Owner: ssh_host, launch_agent. Thread: main. Memory: an incomplete frame, and unwritten output, which
-// callers bound by pending().
+// Owner: ssh_host, launch_agent. Thread: main. Memory: an incomplete frame, and unwritten output,
+// which callers bound by pending().
 #pragma once
 
 #include <cstddef>

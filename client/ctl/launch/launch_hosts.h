@@ -12,11 +12,12 @@
 
 namespace mlxcomm::ctl {
 
-// From --hosts, --hostfile, --nodes, or this machine. UNAVAILABLE: --nodes needs a daemon, and none answers.
+// From --hosts, --hostfile, --nodes, or this machine. UNAVAILABLE: --nodes needs a daemon, and none
+// answers.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
-// PlaceRanks with --total, which spreads the ranks evenly unless -n or a hostfile gives their number.
-// INVALID_ARGUMENT: no ranks, too many, or fewer than --total.
+// PlaceRanks with --total, which spreads the ranks evenly unless -n or a hostfile gives their
+// number. INVALID_ARGUMENT: no ranks, too many, or fewer than --total.
 Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
                     std::vector<PlacedRanks>& placement);
 
@@ -25,7 +26,8 @@ std::string WhyNoRanksHere(const v1::StatusReply& status);
 
 std::string OwnHostName();  // Empty: none.
 
-// Defines how to read a NAME without a value: as in this process, like mpirun -x, or empty, like mlx.launch.
+// Defines how to read a NAME without a value: as in this process, like mpirun -x, or empty, like
+// mlx.launch.
 enum class BareName { kAsHere, kEmpty };
 // Reads "NAME=VALUE" or "NAME".
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,

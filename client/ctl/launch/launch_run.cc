@@ -21,8 +21,8 @@ namespace {
 // Set by the signal handler.
 volatile sig_atomic_t g_signal = 0;
 
-// Reading from the terminal's background would stop this process (SIGTTIN). A terminal that is not ours has
-// no foreground group.
+// Reading from the terminal's background would stop this process (SIGTTIN). A terminal that is not
+// ours has no foreground group.
 bool MayRead() {
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
   return ::isatty(STDIN_FILENO) == 0 || foreground < 0 || foreground == ::getpgrp();
@@ -233,8 +233,8 @@ void LaunchRun::Summarise() {
   for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
 }
 
-// Each rank trained alone if its Python lacks mlxcomm, or ran for kJoinPatience without joining. A Python
-// with mlxcomm, or `launch -- hostname`, just did not ask for a group.
+// Each rank trained alone if its Python lacks mlxcomm, or ran for kJoinPatience without joining. A
+// Python with mlxcomm, or `launch -- hostname`, just did not ask for a group.
 void LaunchRun::ReportThatNoneJoined() {
   const std::string& why_alone = outcome_.why_alone();
   if (settings_.size < 2 || outcome_.joined()) return;

@@ -1,5 +1,5 @@
-// The loop of `launch`: starts the ranks once every host is ready, passes output, input and signals, and
-// ends the job.
+// The loop of `launch`: starts the ranks once every host is ready, passes output, input and
+// signals, and ends the job.
 //
 //   hosts ready ─▶ running ─a rank fails─▶ grace ─▶ SIGTERM ─kRankPatience─▶ SIGKILL ─▶ summary
 //                                  └─ keep_going: the others run to their end ─▶ summary
@@ -57,7 +57,8 @@ class LaunchRun : public RankListener {
     std::size_t under_way = 0;  // Bytes sent and not yet read by its ranks.
   };
 
-  // Waits for every host, so that all unreachable ones are reported together, before any rank starts.
+  // Waits for every host, so that all unreachable ones are reported together, before any rank
+  // starts.
   void BeginIfReady();
   void Wait();
   void Write();

@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kReadsMax = 16;  // Per rank and turn, so that one cannot starve the others.
 
-// Puts a `sitecustomize` first on PYTHONPATH: a Python with MLX but without mlxcomm then uses MLX's MPI
-// backend, instead of giving each rank a group of one.
+// Puts a `sitecustomize` first on PYTHONPATH: a Python with MLX but without mlxcomm then uses MLX's
+// MPI backend, instead of giving each rank a group of one.
 std::string AddPythonFolder(RankCommand& command) {
   const std::string wanted = ValueForRanks(command, "MLXCOMM_INSTALL");
   const bool is_wanted = !wanted.empty() && wanted != "0" && wanted != "none";
@@ -182,8 +182,8 @@ void LocalRanks::WriteInput() {
   ReportTaken();
 }
 
-// Returns whether this rank's unread input keeps others from getting more. Whether ranks on other hosts
-// wait for input is unknown.
+// Returns whether this rank's unread input keeps others from getting more. Whether ranks on other
+// hosts wait for input is unknown.
 bool LocalRanks::HoldsUp(const Rank& rank) const {
   if (rank.input_left.size() < kLaunchInputBytesMax) return false;
   const auto reads = [&](const Rank& other) { return &other != &rank && other.input.valid(); };

@@ -1,8 +1,8 @@
 // The ranks of a job on this machine. Each is a process group, which is ended as a whole, at worst
 // by rank_keeper.h.
 //
-// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank that reads,
-// unread input, which the caller bounds by OnInputTaken.
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank
+// that reads, unread input, which the caller bounds by OnInputTaken.
 #pragma once
 
 #include <sys/types.h>

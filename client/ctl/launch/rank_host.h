@@ -1,4 +1,5 @@
-// A host on which ranks of a job run: this one (local_ranks.h), or one that ssh reaches (ssh_host.h).
+// A host on which ranks of a job run: this one (local_ranks.h), or one that ssh reaches
+// (ssh_host.h).
 //
 //   connecting --ready()--> Begin() --> running --all ranks have ended--> done()
 //       '-------------------- End(signal) ----'--------------------------> done()
@@ -30,8 +31,8 @@ inline constexpr auto kJoinPatience = std::chrono::seconds(10);
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
 // After all ranks have ended, another process may write their output for this long.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
-// A rank other than 0 that reads no input for this long gets no more: most programs read only on rank 0, and
-// the others must not hold that up.
+// A rank other than 0 that reads no input for this long gets no more: most programs read only on
+// rank 0, and the others must not hold that up.
 inline constexpr auto kInputPatience = std::chrono::seconds(60);
 
 // The same for all ranks of a job.
@@ -69,7 +70,8 @@ class RankHost {
   virtual void Begin() = 0;
   virtual void AddTo(std::vector<pollfd>& waited) = 0;
   virtual void Turn() = 0;
-  // A rank has failed, here or elsewhere: once all have ended, their remaining children are ended, too.
+  // A rank has failed, here or elsewhere: once all have ended, their remaining children are ended,
+  // too.
   virtual void JobFailed() = 0;
   // Sends the signal to every rank; after kRankPatience the remaining ones get SIGKILL.
   virtual void End(int signal) = 0;

@@ -1,6 +1,6 @@
-// Ends the ranks of a launch, or of its agent on another host, that was killed (SIGKILL, out of memory). The
-// process `mlxcommctl rank-keeper` gets the ranks' process groups through a pipe, and ends those that are
-// left when the pipe closes.
+// Ends the ranks of a launch, or of its agent on another host, that was killed (SIGKILL, out of
+// memory). The process `mlxcommctl rank-keeper` gets the ranks' process groups through a pipe, and
+// ends those that are left when the pipe closes.
 //
 // Owner: local_ranks. Thread: main. Memory: in the keeper a word for each group.
 #pragma once

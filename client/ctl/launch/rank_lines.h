@@ -1,10 +1,10 @@
-// Shows the output of ranks as whole lines with their rank: "[3] loss 0.1". Each state of a progress bar (a
-// carriage return) is a line, too. Launch's own lines appear in order between them. On a terminal, an
-// unfinished line of the first rank (a prompt) is shown after a moment of quiet; other output then begins a
-// new line.
+// Shows the output of ranks as whole lines with their rank: "[3] loss 0.1". Each state of a
+// progress bar (a carriage return) is a line, too. Launch's own lines appear in order between them.
+// On a terminal, an unfinished line of the first rank (a prompt) is shown after a moment of quiet;
+// other output then begins a new line.
 //
-// Nothing here waits for a reader, because launch must be able to end ranks at any time: unwritten output is
-// kept, and is_full() says when the ranks should wait.
+// Nothing here waits for a reader, because launch must be able to end ranks at any time: unwritten
+// output is kept, and is_full() says when the ranks should wait.
 //
 // Owner: launch. Thread: main. Memory: for each rank and stream a line, at most kLineBytesMax;
 // kWaitingBytesMax, and whatever arrives after is_full().

@@ -13,8 +13,8 @@ inline constexpr int kSshFailed = 255;  // ssh's exit code for its own failures.
 std::vector<std::string> SshCommand(const std::string& ssh);
 // Starts mlxcommctl from its path here, or from the host's PATH.
 std::string AgentCommand(const std::string& own_path);
-// What to do about an ssh that ended before an agent answered, by its exit code and its output. A host's
-// banner may say anything, so the last known message counts.
+// What to do about an ssh that ended before an agent answered, by its exit code and its output. A
+// host's banner may say anything, so the last known message counts.
 std::string SshRemedy(const std::string& host, int exit_code, const std::string& output);
 // One word for sh, bash, zsh, fish and csh.
 std::string ShellWord(std::string_view word);

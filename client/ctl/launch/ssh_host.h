@@ -1,6 +1,6 @@
-// Ranks on another host: ssh starts an agent there (launch_agent.cc), and exchanges frames with it. ssh never
-// prompts (BatchMode), and is outside the terminal's process group, so that Ctrl-C reaches the ranks through
-// the agent. When the connection ends, the agent ends its ranks.
+// Ranks on another host: ssh starts an agent there (launch_agent.cc), and exchanges frames with it.
+// ssh never prompts (BatchMode), and is outside the terminal's process group, so that Ctrl-C
+// reaches the ranks through the agent. When the connection ends, the agent ends its ranks.
 //
 // Owner: launch. Thread: main. Memory: rank_host.h, launch_frames.h.
 #pragma once

@@ -45,8 +45,8 @@ bool AreSame(const v1::RailStatus& a, const v1::RailStatus& b) {
          a.remote_interface() == b.remote_interface();
 }
 
-// A rail's heartbeats during the pings. Each reply has the latest round trip, so the same figure twice means
-// the same heartbeat.
+// A rail's heartbeats during the pings. Each reply has the latest round trip, so the same figure
+// twice means the same heartbeat.
 RoundTrips OfHeartbeats(std::span<const v1::PingReply> replies, const v1::RailStatus& rail) {
   RoundTrips all;
   std::uint64_t last_ns = 0;

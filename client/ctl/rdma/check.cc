@@ -132,8 +132,8 @@ void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings&
                 {"least", HumanBytes(static_cast<double>(kLockedBytesMin))}});
 }
 
-// The interface that a rail's reason is about: that of the side that reports it, unless the reason is the
-// other side's address.
+// The interface that a rail's reason is about: that of the side that reports it, unless the reason
+// is the other side's address.
 const std::string& InterfaceMeant(const v1::RailStatus& rail) {
   const bool of_other = rail.reason() == v1::LinkReason::peer_gid_without_ipv4;
   return rail.peers_reason() == of_other ? rail.local_interface() : rail.remote_interface();

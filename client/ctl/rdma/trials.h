@@ -1,5 +1,6 @@
-// Tries a machine's RDMA devices, for bugreport and __trials. Each trial is an mlxcommd process with a
-// deadline (daemon/rdma/trials.h), so that one that hangs or crashes does not hide the others.
+// Tries a machine's RDMA devices, for bugreport and __trials. Each trial is an mlxcommd process
+// with a deadline (daemon/rdma/trials.h), so that one that hangs or crashes does not hide the
+// others.
 //
 // Thread: main; takes some seconds, more if a driver hangs.
 #pragma once

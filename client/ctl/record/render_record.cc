@@ -125,8 +125,8 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
   return text + "\n";
 }
 
-// Counts missing numbers between the first and the last collective of groups on one node, whose ranks do
-// small collectives directly and record only some.
+// Counts missing numbers between the first and the last collective of groups on one node, whose
+// ranks do small collectives directly and record only some.
 std::uint64_t CountUnrecorded(const v1::FlightRecordReply& record) {
   struct Group {
     std::uint64_t first = 0;

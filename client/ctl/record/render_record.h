@@ -9,12 +9,12 @@
 
 namespace mlxcomm::ctl {
 
-// A table of operations, the newest last, with the time of each phase; then, for those that failed or are
-// not done, which ranks are missing and which rails carried data.
+// A table of operations, the newest last, with the time of each phase; then, for those that failed
+// or are not done, which ranks are missing and which rails carried data.
 std::string RenderRecord(const v1::FlightRecordReply& record);
 
-// A phase of an operation begins where the one before ends. A failed operation's last phase ends with the
-// failure, the current one at `now_ns`.
+// A phase of an operation begins where the one before ends. A failed operation's last phase ends
+// with the failure, the current one at `now_ns`.
 struct Phase {
   std::uint64_t begin_ns = 0;  // 0 if not reached, or skipped.
   std::uint64_t end_ns = 0;
@@ -37,9 +37,9 @@ std::string DescribeRecorded(const v1::RecordedOperation& operation);
 //            each direction of a rail: a slice for each frame
 //            each worker: a slice for each task
 //
-// A slice marks the time before the oldest entry that the recorder keeps. The format requires that slices of
-// a thread nest, so a rank's overlapping operations use several threads, and frames that a rail moved
-// together share that time by their bytes.
+// A slice marks the time before the oldest entry that the recorder keeps. The format requires that
+// slices of a thread nest, so a rank's overlapping operations use several threads, and frames that
+// a rail moved together share that time by their bytes.
 //
 // Print it as JSON. Times are microseconds since "otherData"'s begin_unix_ns.
 v1::Trace RenderTrace(const v1::FlightRecordReply& record);

@@ -160,8 +160,8 @@ struct Placed {
   const v1::RecordedSpan* span;
 };
 
-// Places spans without overlap, in the order of their ends. Spans with the same end share the time by their
-// bytes.
+// Places spans without overlap, in the order of their ends. Spans with the same end share the time
+// by their bytes.
 std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::string& what) {
   std::vector<Placed> placed;
   for (const v1::RecordedSpan& span : track.spans()) {

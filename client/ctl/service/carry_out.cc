@@ -58,8 +58,8 @@ bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
   }
 }
 
-// Copies into a new file that only root can read until it is complete. The file is opened only once, because
-// others with access to the folder could replace it in between.
+// Copies into a new file that only root can read until it is complete. The file is opened only
+// once, because others with access to the folder could replace it in between.
 std::string CopyFile(const ServiceStep& step) {
   const FileDescriptor from(::open(step.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!from.valid()) return Errno(step.from);

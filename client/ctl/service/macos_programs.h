@@ -14,8 +14,8 @@ inline constexpr bool kIsMacos = true;
 inline constexpr bool kIsMacos = false;
 #endif
 
-// Replaces the program of a command by its absolute path, so that root does not run a user's otool from PATH.
-// On other systems the command is unchanged, so that tests can emulate a Mac.
+// Replaces the program of a command by its absolute path, so that root does not run a user's otool
+// from PATH. On other systems the command is unchanged, so that tests can emulate a Mac.
 std::vector<std::string> OfMacos(std::vector<std::string> words, bool is_macos = kIsMacos);
 
 // Parses `launchctl print SERVICE`. A loaded service may be waiting for its restart.
@@ -23,7 +23,8 @@ bool RunsByLaunchd(std::string_view printed);
 // Parses `launchctl print-disabled system`; older systems print true and false.
 bool IsDisabledByLaunchd(std::string_view printed, std::string_view label);
 
-// Parses `otool -L`: the names of libraries, including a library's own name, without those of the system.
+// Parses `otool -L`: the names of libraries, including a library's own name, without those of the
+// system.
 std::vector<std::string> LibrariesIn(const std::string& otool_loads);
 // Parses `otool -l`: the run paths.
 std::vector<std::string> RunPathsIn(const std::string& otool_commands);

@@ -1,4 +1,5 @@
-// mlxcommctl service: installs, uninstalls and restarts mlxcommd as a service; shows its status and log.
+// mlxcommctl service: installs, uninstalls and restarts mlxcommd as a service; shows its status and
+// log.
 #include <unistd.h>
 
 #include <cerrno>

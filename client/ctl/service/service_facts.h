@@ -1,4 +1,5 @@
-// Facts about this machine from which service_plan.h decides how to install, remove or restart the service.
+// Facts about this machine from which service_plan.h decides how to install, remove or restart the
+// service.
 #pragma once
 
 #include <cstdint>

@@ -31,21 +31,23 @@ inline constexpr char kLaunchdService[] = "system/com.mlxcomm.mlxcommd";
 // The unit or plist; the configuration of log rotation.
 const char* DefinitionPath(ServiceManager manager);
 const char* RotationPath(ServiceManager manager);
-// `keeps_programs`: adds a line that makes uninstall keep the programs, which `install` found there.
+// `keeps_programs`: adds a line that makes uninstall keep the programs, which `install` found
+// there.
 std::string DefinitionText(ServiceManager manager, int ends_within_s, bool keeps_programs = false);
 bool SaysKeepsPrograms(std::string_view definition);
 std::string TimeoutText(int ends_within_s);
 // Replaces the plist's ExitTimeOut, if it has one.
 std::string WithExitTimeout(const std::string& plist, int ends_within_s);
 std::string_view RotationText(ServiceManager manager);
-// The first configuration, from mlxcommd's defaults. On macOS the daemon gets its own log file, because
-// launchd keeps standard error open, so that it cannot be rotated.
+// The first configuration, from mlxcommd's defaults. On macOS the daemon gets its own log file,
+// because launchd keeps standard error open, so that it cannot be rotated.
 std::string FirstConfig(ServiceManager manager, const std::string& defaults);
 
-// Returns the last value of a setting, "" if it is not set. Setting names are unique. Works by lines, because
-// reports must also remove keys from invalid configurations.
+// Returns the last value of a setting, "" if it is not set. Setting names are unique. Works by
+// lines, because reports must also remove keys from invalid configurations.
 std::string SettingIn(std::string_view config, std::string_view name);
-// Returns what `program --check-config` reports, "" if the configuration is valid. An error: it did not run.
+// Returns what `program --check-config` reports, "" if the configuration is valid. An error: it did
+// not run.
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);
 // Returns whether users other than root may write to it; false if it does not exist.
 bool OthersMayWrite(const std::string& path);

@@ -56,9 +56,9 @@ class Steps {
   ServicePlan& plan_;
 };
 
-// On macOS programs load Homebrew's libraries from folders that users may write to, and `brew upgrade`
-// removes old versions. So the service gets copies of programs and libraries, with changed library names and
-// new signatures.
+// On macOS programs load Homebrew's libraries from folders that users may write to, and `brew
+// upgrade` removes old versions. So the service gets copies of programs and libraries, with changed
+// library names and new signatures.
 class MacosCopies {
  public:
   MacosCopies(const ServiceFacts& facts, ServicePlan& plan, Steps& steps)
@@ -129,8 +129,8 @@ void AddTrials(const Programs& programs, Steps& steps) {
   }
 }
 
-// Stages programs and libraries beside the old ones, then moves them into place; the old ones are kept until
-// the new daemon answers.
+// Stages programs and libraries beside the old ones, then moves them into place; the old ones are
+// kept until the new daemon answers.
 void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
   const Programs programs = ProgramsOf(facts);
   if (programs.empty()) return;

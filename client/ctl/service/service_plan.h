@@ -2,7 +2,8 @@
 //
 //   ServiceFacts ──Plan...()──▶ ServicePlan ──CarryOut──▶ this machine
 //
-// Pure functions, except CarryOut. A plan with problems must not be carried out; a plan is idempotent.
+// Pure functions, except CarryOut. A plan with problems must not be carried out; a plan is
+// idempotent.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +48,8 @@ struct ServicePlan {
   std::vector<std::string> warnings;  // Do not prevent the plan.
   std::vector<ServiceStep> steps;
   std::vector<std::string> staged;  // Files to remove if a step fails.
-  // If a step fails: steps to restore the previous files, and, from step `ends_at` on, which ends the daemon,
-  // to start it again.
+  // If a step fails: steps to restore the previous files, and, from step `ends_at` on, which ends
+  // the daemon, to start it again.
   std::vector<ServiceStep> restore;
   std::vector<ServiceStep> start_again;
   std::size_t ends_at = 0;

@@ -22,8 +22,8 @@ bool IsRefused(const v1::RestartStatus& restart, std::uint64_t recent_ms = kRece
 
 // A rank that others have awaited for this long is reported.
 inline constexpr std::uint64_t kLongMs = 10'000;
-// The rank of the job that is awaited for this long, and what to check; empty: none. A rank in the same
-// operation is not awaited, only its data.
+// The rank of the job that is awaited for this long, and what to check; empty: none. A rank in the
+// same operation is not awaited, only its data.
 std::string LongAwaited(const v1::JobStatus& job);
 // The job that may be the other half of this one, which is forming, and why; empty: none.
 std::string OtherHalf(const v1::JobStatus& job);
@@ -52,8 +52,8 @@ std::string InterfacesWithoutIpv6(const v1::NodeStatus& node);
 
 bool IsLinked(const v1::NodeStatus& node, const std::string& id);
 
-// Why a link is not up. The link's own reason says how it ended; a rail may say what prevents it now, such as
-// another machine or another key.
+// Why a link is not up. The link's own reason says how it ended; a rail may say what prevents it
+// now, such as another machine or another key.
 struct LinkCause {
   v1::LinkReason::Value reason = v1::LinkReason::none;
   std::string detail;

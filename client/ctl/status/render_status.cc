@@ -177,7 +177,8 @@ std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   return "and " + left_out + " more that are up (-v shows all)\n";
 }
 
-// The same, with the largest number up to `most` for which `fits` has room for the pairs and that line.
+// The same, with the largest number up to `most` for which `fits` has room for the pairs and that
+// line.
 template <typename Fits>
 std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, const Fits& fits) {
   const std::vector<PairOfNodes> all = plain;

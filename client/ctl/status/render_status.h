@@ -8,8 +8,8 @@
 
 namespace mlxcomm::ctl {
 
-// The short form: a row for each node, link and job, with its faults. If the screen is too small, healthy
-// links show less or are only counted. One row is left for the prompt.
+// The short form: a row for each node, link and job, with its faults. If the screen is too small,
+// healthy links show less or are only counted. One row is left for the prompt.
 std::string RenderStatus(const v1::StatusReply& status, bool colours, TerminalSize screen);
 // The long form: every detail of each node, rail and rank.
 std::string RenderStatusDetails(const v1::StatusReply& status, bool colours);

@@ -1,4 +1,5 @@
-// Parts of texts about the status: colours, tables, lists of ranks, and what both forms of a status share.
+// Parts of texts about the status: colours, tables, lists of ranks, and what both forms of a status
+// share.
 #pragma once
 
 #include <algorithm>
@@ -94,7 +95,8 @@ void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, con
 std::string EndsOf(const v1::RailStatus& rail, const Painter& paint);
 void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
                     std::string& out);
-// Returns whether the rail may still come up without help; for connections the health line says more.
+// Returns whether the rail may still come up without help; for connections the health line says
+// more.
 bool Passes(const v1::RailStatus& rail);
 // Devices in use, with their resources. `slow_only`: only those whose driver does not answer.
 void RenderDevices(const v1::NodeStatus& node, bool slow_only, const std::string& indent,

@@ -165,8 +165,8 @@ class Picture {
            (up ? "" : ", color=\"#c62828\", style=dashed");
   }
 
-  // Draws a line through its labels, which are nodes for Graphviz: the interfaces at its ends, the figures in
-  // the middle. Parallel lines are drawn side by side.
+  // Draws a line through its labels, which are nodes for Graphviz: the interfaces at its ends, the
+  // figures in the middle. Parallel lines are drawn side by side.
   std::string DrawLine(const std::string& from, const std::string& to, bool up,
                        const std::string& look, const std::array<std::string, 3>& labels) {
     if (!places_.contains(from) || !places_.contains(to) || from == to) return {};
@@ -217,7 +217,8 @@ class Picture {
           labelled ? std::array{Short(cable.from_interface()), figures, Short(cable.to_interface())}
                    : std::array<std::string, 3>{});
     }
-    // One line from each port to its switch; a separate line between ring neighbours has the figures.
+    // One line from each port to its switch; a separate line between ring neighbours has the
+    // figures.
     std::string out;
     if (in_ring)
       out += DrawLine(from, to, up, "color=\"#b9d2f7\", " + Look(cable, true), {"", figures, ""});

@@ -1,5 +1,5 @@
-// Draws a TopologyReply for Graphviz: nodes on a circle, sorted by name; a line with figures and interfaces
-// for each cable, thick in the ring, dashed and red if it is down.
+// Draws a TopologyReply for Graphviz: nodes on a circle, sorted by name; a line with figures and
+// interfaces for each cable, thick in the ring, dashed and red if it is down.
 #pragma once
 
 #include <complex>

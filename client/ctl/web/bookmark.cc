@@ -35,7 +35,8 @@ constexpr char kPage[] =
     "<meta name=\"color-scheme\" content=\"light dark\"><title>mlxcomm</title>"
     "<meta http-equiv=\"refresh\" content=\"%s\"></head><body><p>%s</p></body></html>\n";
 
-// Acts as another user during its lifetime: in a user's folder, a link could redirect what root writes.
+// Acts as another user during its lifetime: in a user's folder, a link could redirect what root
+// writes.
 class ActingAs {
  public:
   ActingAs(uid_t user, gid_t group) : group_(::getegid()), user_(::geteuid()) {

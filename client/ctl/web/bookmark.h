@@ -21,9 +21,8 @@ class Bookmark {
   absl::Status RedirectTo(const std::string& url);
   // Call when the server stops: the file says so, unless it redirects to another server by now.
   void Release();
-  // Opens it in the user's browser, without secrets in the arguments. NOT_FOUND: no program to open a
-  // browser;
-  // FAILED_PRECONDITION: no display, or RedirectTo was not called.
+  // Opens it in the user's browser, without secrets in the arguments. NOT_FOUND: no program to open
+  // a browser; FAILED_PRECONDITION: no display, or RedirectTo was not called.
   absl::StatusOr<pid_t> Open() const;
 
  private:

@@ -25,7 +25,8 @@ constexpr std::uint32_t kOperationsShown = 20;
 constexpr auto kBetweenPolls = std::chrono::milliseconds(100);
 constexpr auto kBetweenDiagnoses = std::chrono::seconds(10);
 constexpr std::uint64_t kDiagnosisNs = 60'000'000'000;
-// The feed waits this long before it asks for events again; the time doubles while the daemon refuses.
+// The feed waits this long before it asks for events again; the time doubles while the daemon
+// refuses.
 constexpr auto kPauseMin = std::chrono::milliseconds(300);
 constexpr auto kPauseMax = std::chrono::milliseconds(10'000);
 

@@ -3,8 +3,9 @@
 //   daemon ── event stream ──▶ wakes ──▶ poll: status, topology, record ──▶ parts ──▶ viewers
 //                                              └──▶ history ──▶ viewers
 //
-// Owner: the verb, until the process exits, because its threads block in endless calls. Thread: any; three
-// own threads query the daemon. Memory: one text for each part, the last events, and the history.
+// Owner: the verb, until the process exits, because its threads block in endless calls. Thread:
+// any; three own threads query the daemon. Memory: one text for each part, the last events, and the
+// history.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ struct FeedOptions {
   std::uint64_t interval_ns = 1'000'000'000;  // The time between polls without events.
 };
 
-// Formats a server-sent event. Each line of `data` gets its own field, so that data cannot end the event.
+// Formats a server-sent event. Each line of `data` gets its own field, so that data cannot end the
+// event.
 inline std::string ServerSentEvent(std::string_view name, std::string_view data) {
   std::string out = "event: ";
   out.append(name).append("\n");
@@ -51,8 +53,8 @@ class Feed {
   };
   Contact LastContact();
 
-  // Tracks what a viewer has received. It gets no data from before its first poll, because polls without
-  // viewers are incomplete.
+  // Tracks what a viewer has received. It gets no data from before its first poll, because polls
+  // without viewers are incomplete.
   struct Viewer {
     std::uint64_t seen = 0;
     std::uint64_t first_poll = 0;
@@ -61,7 +63,8 @@ class Feed {
   // Returns nullopt if there are too many viewers.
   std::optional<Viewer> Enter();
   void Leave();
-  // Returns events for all parts and samples that are new since the last call. Waits for some; "": timeout.
+  // Returns events for all parts and samples that are new since the last call. Waits for some; "":
+  // timeout.
   std::string Next(Viewer& viewer, std::uint64_t ns);
 
  private:

@@ -36,7 +36,8 @@ std::string_view WithoutPort(std::string_view host, int port) {
   return port == 80 ? host : std::string_view();
 }
 
-// Removes the text before the separator, and the separator, from `text`; all of it if there is none.
+// Removes the text before the separator, and the separator, from `text`; all of it if there is
+// none.
 std::string_view TakeUntil(std::string_view separator, std::string_view& text) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);
@@ -63,7 +64,8 @@ bool IsSameSecret(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// Against DNS rebinding: a foreign name that resolves to 127.0.0.1 would be the same site for the browser.
+// Against DNS rebinding: a foreign name that resolves to 127.0.0.1 would be the same site for the
+// browser.
 bool IsOwnHost(const Gate& gate, std::string_view host) {
   std::string name(WithoutPort(host, gate.port));
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);

@@ -1,5 +1,5 @@
-// Access control (README.md): a browser must have the token, use one of this server's names, and not act for
-// another site. Pure functions except NewToken and NewPath.
+// Access control (README.md): a browser must have the token, use one of this server's names, and
+// not act for another site. Pure functions except NewToken and NewPath.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Visit {
   std::string_view method = {};
   std::string_view path = {};
 };
-// Parses the head of an HTTP/1.x request, including the end of its last line; nullopt if it is not one.
+// Parses the head of an HTTP/1.x request, including the end of its last line; nullopt if it is not
+// one.
 std::optional<Visit> ReadVisit(const Gate& gate, std::string_view head);
 
 enum class Admission : std::uint8_t { kAdmitted, kWrongHost, kOtherSite, kNoToken };

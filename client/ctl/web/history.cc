@@ -12,7 +12,8 @@ std::string EndsOfLink(const v1::NodeStatus& node, const v1::LinkStatus& link) {
   return std::min(node.id(), link.peer_id()) + " " + std::max(node.id(), link.peer_id());
 }
 
-// Adds rates in both directions. `direct` leaves out routes, which count on the other nodes' cables.
+// Adds rates in both directions. `direct` leaves out routes, which count on the other nodes'
+// cables.
 void AddRates(const v1::LinkStatus& link, double& all, double& direct) {
   for (const v1::RailStatus& rail : link.rails()) {
     if (rail.state() != v1::RailState::up) continue;

@@ -27,7 +27,8 @@ class History {
   v1::WebHistory Since(std::uint64_t& seen) const;
 
  private:
-  // Index in links_ of a link that is gone and was idle in the window, so that another can replace it.
+  // Index in links_ of a link that is gone and was idle in the window, so that another can replace
+  // it.
   std::size_t PlaceOfLinkThatIsGone(const std::map<std::string, double>& rates) const;
   double OperationsPerSecond(const v1::StatusReply& status, double seconds);
 

@@ -1,7 +1,7 @@
 // Serves the page, its files and the feed over HTTP to admitted browsers; read-only.
 //
-// Owner: the verb, until the process exits. Thread: one for each of at most kConnectionsMax connections;
-// others wait in the backlog. Memory: 16 KiB for each request.
+// Owner: the verb, until the process exits. Thread: one for each of at most kConnectionsMax
+// connections; others wait in the backlog. Memory: 16 KiB for each request.
 #pragma once
 
 #include <cstddef>

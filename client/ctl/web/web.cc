@@ -78,7 +78,8 @@ int Announce(const WebOptions& options, const Gate& gate, Bookmark& bookmark) {
       "address");
 }
 
-// Reports on the terminal when the daemon stops or starts answering, and if no browser can be opened.
+// Reports on the terminal when the daemon stops or starts answering, and if no browser can be
+// opened.
 class TerminalLog {
  public:
   TerminalLog(Feed& feed, const Bookmark& bookmark) : feed_(feed), bookmark_(bookmark) {}
@@ -133,8 +134,8 @@ bool IsPeerClosed(int descriptor) {
   return ::poll(&one, 1, 0) == 1 && (one.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-// Without a terminal, ssh does not signal the program when the connection is lost. Checks both, because `ssh
-// -n` has no input, and a script may close the output after reading the URL.
+// Without a terminal, ssh does not signal the program when the connection is lost. Checks both,
+// because `ssh -n` has no input, and a script may close the output after reading the URL.
 bool IsOrphaned() { return IsPeerClosed(STDIN_FILENO) && IsPeerClosed(STDOUT_FILENO); }
 
 std::string CannotListen(const WebOptions& options, int port, const std::string& why) {

@@ -1,4 +1,5 @@
-// The extension mlxcomm._mlxcomm: exceptions, groups, operations, counters. Thread: any that holds the GIL.
+// The extension mlxcomm._mlxcomm: exceptions, groups, operations, counters. Thread: any that holds
+// the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -48,8 +49,8 @@ nb::tuple FailureOf(const graph::FailureDetails& details) {
                         details.node, details.pid, details.group);
 }
 
-// Sets the Python exception for a failure. After Ctrl-C that is the signal handler's exception, whatever
-// failed: another rank may have been interrupted first.
+// Sets the Python exception for a failure. After Ctrl-C that is the signal handler's exception,
+// whatever failed: another rank may have been interrupted first.
 void Raise(const graph::FailureDetails& details) {
   // On the main thread this runs the handler of a pending signal.
   if (PyErr_CheckSignals() != 0) return;
@@ -75,9 +76,9 @@ void Translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-// For MLX before 0.32.1 (operation_task.h): raises the failure at this thread's next Python instruction,
-// which after an async_eval may be any. Null if the evaluating thread holds the GIL, which the task could not
-// take then.
+// For MLX before 0.32.1 (operation_task.h): raises the failure at this thread's next Python
+// instruction, which after an async_eval may be any. Null if the evaluating thread holds the GIL,
+// which the task could not take then.
 graph::HandOver HandOverToThisThread() {
   if (PyGILState_Check() != 0) return nullptr;
   return [thread = PyThread_get_thread_ident()](const graph::FailureDetails& details) {

@@ -1,7 +1,7 @@
 // A node's place in the binomial tree: its parent and its children.
 //
-// Places count from the root around the nodes. A place's parent is the place without its lowest bit; a
-// subtree is a run of places that begins with its root.
+// Places count from the root around the nodes. A place's parent is the place without its lowest
+// bit; a subtree is a run of places that begins with its root.
 //
 //          0
 //       / / \           places of seven nodes, depth = log2

@@ -7,7 +7,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// A reducing chain works in segments, so that what a node accumulates fits a few slots of scratch memory.
+// A reducing chain works in segments, so that what a node accumulates fits a few slots of scratch
+// memory.
 constexpr std::uint64_t kSegmentBytes = 4 * 1024 * 1024;
 constexpr std::uint64_t kSegmentsMax = 32 * 1024;  // Each has a tag.
 constexpr std::uint64_t kSegmentSlots = 4;

@@ -1,8 +1,9 @@
 // The estimates by which every node chooses the same plan: a formula per planner.
 //
-// A message of n bytes takes latency + n / bandwidth (Hockney, 1994), and the time that a node's loop takes
-// to send it (the overhead of LogP, Culler et al., 1993). All in whole nanoseconds, so that all machines
-// round alike. The work of one node's ranks among themselves is the same for every plan and left out.
+// A message of n bytes takes latency + n / bandwidth (Hockney, 1994), and the time that a node's
+// loop takes to send it (the overhead of LogP, Culler et al., 1993). All in whole nanoseconds, so
+// that all machines round alike. The work of one node's ranks among themselves is the same for
+// every plan and left out.
 #pragma once
 
 #include <algorithm>
@@ -171,7 +172,8 @@ class Estimate {
     return bytes / 1000 * kCombinePicosecondsPerByte;
   }
 
-  // To each other node, through all links. A ring of cables' distances add up to a quarter of the square.
+  // To each other node, through all links. A ring of cables' distances add up to a quarter of the
+  // square.
   std::uint64_t ToAll(std::uint64_t bytes) const {
     const std::uint64_t others = nodes_ - 1;
     const std::uint64_t hops = IsRingOfCables() ? nodes_ * nodes_ / 4 : others;

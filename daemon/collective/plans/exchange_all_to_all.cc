@@ -72,7 +72,8 @@ class AllToAll {
                     varying_ ? offsets_[local * size_ + from].destination : from * writer_.bytes());
   }
 
-  // Ranks here must send what ranks there expect: the first message carries a digest of these counts.
+  // Ranks here must send what ranks there expect: the first message carries a digest of these
+  // counts.
   void ExchangeCheck(int node) {
     counts_.clear();
     for (std::size_t from = 0; from < locals_; ++from) {

@@ -1,4 +1,5 @@
-// Each node to each node, for operations that only move blocks: each block goes directly to its destination.
+// Each node to each node, for operations that only move blocks: each block goes directly to its
+// destination.
 #include "daemon/collective/plans/blocks.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"

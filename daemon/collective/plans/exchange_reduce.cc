@@ -1,5 +1,5 @@
-// Each node to each node, for operations that reduce: contributions go to slots of scratch memory, one per
-// node, and are combined in the order of nodes. So every node computes the same bits.
+// Each node to each node, for operations that reduce: contributions go to slots of scratch memory,
+// one per node, and are combined in the order of nodes. So every node computes the same bits.
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
 
@@ -48,9 +48,9 @@ struct Range {
   std::uint64_t bytes;
 };
 
-// Two nodes with one rank each combine data into the output as it arrives; if that may be the input, into
-// scratch memory, copied after the input has been sent. The receive must not wait for that: it would not
-// solicit its frame, and two nodes without credit would wait for each other.
+// Two nodes with one rank each combine data into the output as it arrives; if that may be the
+// input, into scratch memory, copied after the input has been sent. The receive must not wait for
+// that: it would not solicit its frame, and two nodes without credit would wait for each other.
 void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const int other = 1 - writer.self();
   const Place input = InputOf(0, range.offset);

@@ -1,5 +1,5 @@
-// The two halves of halving and doubling as separate plans. A message holds the blocks of several nodes, so
-// there must be a power of two of nodes with contiguous ranks.
+// The two halves of halving and doubling as separate plans. A message holds the blocks of several
+// nodes, so there must be a power of two of nodes with contiguous ranks.
 #include <bit>
 
 #include "daemon/collective/plans/blocks.h"

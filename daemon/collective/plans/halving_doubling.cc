@@ -10,8 +10,9 @@ namespace {
 // Halving uses the turns as tags; doubling starts here.
 constexpr std::uint64_t kDoublingTag = 32;
 
-// A power of two of nodes takes part. Each surplus node folds with another, in pairs from the first node on:
-// the even one sends its contribution to the odd one and gets the result from it at the end.
+// A power of two of nodes takes part. Each surplus node folds with another, in pairs from the first
+// node on: the even one sends its contribution to the odd one and gets the result from it at the
+// end.
 class HalvingDoubling {
  public:
   HalvingDoubling(const PlanRequest& request, Plan& plan)

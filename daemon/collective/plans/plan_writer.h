@@ -1,7 +1,8 @@
 // Provides what every planner needs: the request as small numbers, and one call per kind of step.
 //
-// Only one value per node travels, whatever the number of its ranks: Contribution() makes it, Deliver()
-// passes a result to all local ranks. A node with one rank needs neither, and copies nothing.
+// Only one value per node travels, whatever the number of its ranks: Contribution() makes it,
+// Deliver() passes a result to all local ranks. A node with one rank needs neither, and copies
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +74,8 @@ class PlanWriter {
   // Combines final values that lie `stride` bytes apart, in order.
   std::int32_t CombineSlots(const Place& first, std::uint64_t stride, const Place& destination,
                             std::uint64_t bytes, std::span<const std::int32_t> before);
-  // This node's part of a reduction: its only rank's input, or the local inputs combined into `work`.
+  // This node's part of a reduction: its only rank's input, or the local inputs combined into
+  // `work`.
   Value Contribution(std::uint64_t offset, const Place& work, std::uint64_t bytes,
                      Before before = {});
   std::int32_t Send(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,

@@ -1,5 +1,5 @@
-// A group's nodes as a ring that is walked in either direction; places count in the direction. Direction 0
-// goes towards higher node numbers.
+// A group's nodes as a ring that is walked in either direction; places count in the direction.
+// Direction 0 goes towards higher node numbers.
 #pragma once
 
 #include <cstdint>

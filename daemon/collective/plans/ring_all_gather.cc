@@ -6,8 +6,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// One direction: each node's blocks go half-way round. If the number of nodes is even, the opposite node gets
-// half of each block from either side.
+// One direction: each node's blocks go half-way round. If the number of nodes is even, the opposite
+// node gets half of each block from either side.
 class OneWayAllGather {
  public:
   OneWayAllGather(PlanWriter& writer, const Blocks& blocks, int direction)

@@ -39,10 +39,11 @@ Schedule ScheduleOf(const PlanWriter& writer, const PlanRequest& request) {
   return schedule;
 }
 
-// One direction, slice by slice (slices.h). Blocks are accumulated in the first local rank's output.
+// One direction, slice by slice (slices.h). Blocks are accumulated in the first local rank's
+// output.
 //
-// Data must be acknowledged before it is overwritten. So, unless in place or too large, unfinished blocks are
-// in scratch memory: results may arrive early, and no link is idle between the passes.
+// Data must be acknowledged before it is overwritten. So, unless in place or too large, unfinished
+// blocks are in scratch memory: results may arrive early, and no link is idle between the passes.
 class OneWayAllReduce {
  public:
   OneWayAllReduce(PlanWriter& writer, const Schedule& schedule, int direction, const Part& elements)
@@ -100,7 +101,8 @@ class OneWayAllReduce {
     return complete_[(slice_ - slices) % complete_.size()];
   }
 
-  // Turn s: sends block place-s, adds what arrives to place-s-1. Returns the step that completes place+1.
+  // Turn s: sends block place-s, adds what arrives to place-s-1. Returns the step that completes
+  // place+1.
   std::int32_t ReduceScatter() {
     PlanWriter::Value value = contributions_[static_cast<std::size_t>(place_)];
     for (int s = 0; s + 1 < ring_.nodes; ++s) {

@@ -7,8 +7,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Blocks are accumulated in slots of scratch memory. A few suffice for large blocks; eager ones have a slot
-// per turn, so that none waits in the stash.
+// Blocks are accumulated in slots of scratch memory. A few suffice for large blocks; eager ones
+// have a slot per turn, so that none waits in the stash.
 constexpr int kBlockSlots = 3;
 
 class OneWayReduceScatter {

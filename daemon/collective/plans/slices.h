@@ -27,8 +27,9 @@ struct Slices {
     return PartOf(elements, count, slice);
   }
 
-  // Returns how many keep every cable busy: a slice is sent when another has arrived, so the others must last
-  // a round trip. In place, the second pass waits for acknowledgements; but a slice takes half the memory.
+  // Returns how many keep every cable busy: a slice is sent when another has arrived, so the others
+  // must last a round trip. In place, the second pass waits for acknowledgements; but a slice takes
+  // half the memory.
   std::uint64_t Window(const LinkCosts& costs, bool in_place) const {
     constexpr std::uint64_t kMax = 24;
     const std::uint64_t trips = in_place ? 3 : 2;
@@ -45,7 +46,8 @@ struct Slices {
 
 inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t element_bytes,
                            std::uint64_t chosen_for = 0) {
-  // A slice's input and output: a share of a core's second-level cache, or of its part of the last level.
+  // A slice's input and output: a share of a core's second-level cache, or of its part of the last
+  // level.
   constexpr std::uint64_t kSliceBytes = 2 * 1024 * 1024;
   // A plan costs time and memory, so very long operations and large groups have longer slices.
   constexpr std::uint64_t kStepsMaxAllNodes = 32 * 1024;

@@ -5,7 +5,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Upwards: each node combines its children's data, the smallest subtree first, and sends it to its parent.
+// Upwards: each node combines its children's data, the smallest subtree first, and sends it to its
+// parent.
 struct Raised {
   std::int32_t complete = Step::kNone;  // Set at the root.
   std::int32_t sent = Step::kNone;      // Elsewhere.

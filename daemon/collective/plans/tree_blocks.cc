@@ -1,4 +1,5 @@
-// Gather and scatter through a tree: the blocks of a subtree travel together, packed in the order of places.
+// Gather and scatter through a tree: the blocks of a subtree travel together, packed in the order
+// of places.
 #include "daemon/collective/plans/binomial.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"

@@ -1,10 +1,11 @@
-// A rail over a circuit, to a node that is not a neighbour. To the link it is a rail like any other.
+// A rail over a circuit, to a node that is not a neighbour. To the link it is a rail like any
+// other.
 //
 //   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
 //
-// It has no thread: arriving pieces are placed in the neighbour's callback, and frames go out as far as the
-// window allows (README.md). Owner: Link. Thread: the loop's; time is an argument. Memory: at most kQueueMax
-// queued frames, and one that is being assembled.
+// It has no thread: arriving pieces are placed in the neighbour's callback, and frames go out as
+// far as the window allows (README.md). Owner: Link. Thread: the loop's; time is an argument.
+// Memory: at most kQueueMax queued frames, and one that is being assembled.
 #pragma once
 
 #include <array>

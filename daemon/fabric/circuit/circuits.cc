@@ -430,7 +430,8 @@ void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::Circu
   wire::FrameHeader header = Header(wire::FrameType::kCircuitClosed, id, text.size());
   header.step = static_cast<std::uint16_t>(end);
   header.tag = static_cast<std::uint32_t>(reason);
-  // If this fails, the connection is gone and the circuit with it, or the ends' heartbeats will time out.
+  // If this fails, the connection is gone and the circuit with it, or the ends' heartbeats will
+  // time out.
   port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
 }
 

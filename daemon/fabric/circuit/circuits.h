@@ -62,7 +62,8 @@ class Circuits final : public CircuitPort {
   // Requests a circuit along the route, self first. Returns false if the request cannot be sent.
   bool Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns, std::uint64_t now_ns);
   bool IsOpening(const NodeId& destination) const { return opening_.contains(destination); }
-  // Destinations of this node's circuits. A link notices the end of a circuit only when it is polled.
+  // Destinations of this node's circuits. A link notices the end of a circuit only when it is
+  // polled.
   absl::flat_hash_set<NodeId> Opened() const;
   void OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
                std::span<const std::byte> payload, std::uint64_t now_ns);

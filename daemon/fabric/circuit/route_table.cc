@@ -113,7 +113,8 @@ void RouteTable::ForgetUnreachable(std::uint64_t now_ns) {
   });
 }
 
-// Breadth first, in order of ids: finds a shortest route, and of several the one over the smallest ids.
+// Breadth first, in order of ids: finds a shortest route, and of several the one over the smallest
+// ids.
 void RouteTable::FindRoutes(std::uint64_t now_ns) {
   changed_ = false;
   for (auto& [id, node] : nodes_) node.hops = 0;

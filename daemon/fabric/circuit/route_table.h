@@ -1,12 +1,14 @@
-// The links that all nodes advertise, and the shortest routes over them (link-state routing, README.md).
+// The links that all nodes advertise, and the shortest routes over them (link-state routing,
+// README.md).
 //
 //   Take(advertisement) ─▶ kNewer: pass it on to the other neighbours
 //                          kOlder: send the newer one to the sender
 //                          kOwn:   from an earlier run; Own() has a new number, flood it
 //                          kKnown, kRefused: nothing
 //
-// FindRoutes computes the routes, once for many advertisements. Sans-I/O, time is an argument. Owner: Router.
-// Thread: the loop's. Memory: at most kNodesMax nodes of wire::kNeighboursMax neighbours each.
+// FindRoutes computes the routes, once for many advertisements. Sans-I/O, time is an argument.
+// Owner: Router. Thread: the loop's. Memory: at most kNodesMax nodes of wire::kNeighboursMax
+// neighbours each.
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,8 @@ void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& 
   circuits_.OnNeighbourGone(node, reset, why, now_ns);
 }
 
-// Frames may arrive after the sender has ceased to be a neighbour (its channel continues over a circuit). Its
-// advertisements still count, but its circuits have ended.
+// Frames may arrive after the sender has ceased to be a neighbour (its channel continues over a
+// circuit). Its advertisements still count, but its circuits have ended.
 void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
                        std::span<const std::byte> payload, std::uint64_t now_ns) {
   if (header.type == wire::FrameType::kTopology) return OnAdvertisement(neighbour, payload);

@@ -1,13 +1,13 @@
-// Reaches nodes that are not neighbours: learns which nodes are linked, and keeps a circuit to each reachable
-// node that has no connection to this one (README.md).
+// Reaches nodes that are not neighbours: learns which nodes are linked, and keeps a circuit to each
+// reachable node that has no connection to this one (README.md).
 //
 //   neighbour's connection up ──▶ own advertisement again, the whole table to it
 //   neighbour's connection gone ─▶ own advertisement again, circuits over it end
 //   advertisement ──newer──▶ table, on to the other neighbours
 //   reachable node, its link without a rail ──▶ circuit along the shortest route
 //
-// Frames between neighbours never pass through here. Owner: Links. Thread: the loop's. Memory: the table, the
-// circuits, and one attempt for each reachable node.
+// Frames between neighbours never pass through here. Owner: Links. Thread: the loop's. Memory: the
+// table, the circuits, and one attempt for each reachable node.
 #pragma once
 
 #include <cstdint>

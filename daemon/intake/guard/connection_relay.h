@@ -1,15 +1,16 @@
-// Carries control connections between processes and gRPC, so that none makes gRPC hold unbounded memory.
+// Carries control connections between processes and gRPC, so that none makes gRPC hold unbounded
+// memory.
 //
 //   process ─▶ FrameMeter: end? wait? ─▶ gRPC ─▶ answers ─▶ process
 //      '── not read while answers wait ◀── the process does not read them; after a deadline: ended
 //
-// All connections share a buffer for requests and one for answers. The relay keeps only what the other side
-// does not take at once, one chunk in each direction, and reads no more there until it is gone. A user's
-// meter lives as long as its connections, and then until it is full again. README.md lists what ends a
-// connection.
+// All connections share a buffer for requests and one for answers. The relay keeps only what the
+// other side does not take at once, one chunk in each direction, and reads no more there until it
+// is gone. A user's meter lives as long as its connections, and then until it is full again.
+// README.md lists what ends a connection.
 //
-// Owner: ControlServer. Thread: Post, Carry, Charge and ended() from any; the rest on its own. Memory: two
-// chunks for each connection with a slow side; a meter for each user.
+// Owner: ControlServer. Thread: Post, Carry, Charge and ended() from any; the rest on its own.
+// Memory: two chunks for each connection with a slow side; a meter for each user.
 #pragma once
 
 #include <array>
@@ -38,8 +39,8 @@ class ConnectionRelay {
  public:
   static constexpr std::size_t kRequestChunkBytes = 16 * 1024;
   static constexpr std::size_t kAnswerChunkBytes = 64 * 1024;
-  // Answers that are unread for this long end the connection. A connection with a single call may be a stream
-  // of events whose reader pauses: it gets kOneCallPatience times as long.
+  // Answers that are unread for this long end the connection. A connection with a single call may
+  // be a stream of events whose reader pauses: it gets kOneCallPatience times as long.
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
   static constexpr std::uint64_t kOneCallPatience = 60;
   static constexpr std::size_t kOpenCallsMany = 4;
@@ -52,7 +53,8 @@ class ConnectionRelay {
   void Post(absl::AnyInvocable<void()> work);
   // `process` and `grpc` do not block. Both are closed when either side ends.
   void Carry(FileDescriptor process, FileDescriptor grpc);
-  // Charges work beyond frames to the user, which slows its next requests. Unknown users have no meter.
+  // Charges work beyond frames to the user, which slows its next requests. Unknown users have no
+  // meter.
   void Charge(uid_t uid, double work);
   EndCounts ended() const;
 

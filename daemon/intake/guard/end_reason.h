@@ -1,4 +1,5 @@
-// Why the daemon ends a control connection: the process does what no client library and no tool does.
+// Why the daemon ends a control connection: the process does what no client library and no tool
+// does.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Checks that a process sends on its control connection what a client library or a tool would send. README.md
-// lists the limits, and what gRPC would hold without them.
+// Checks that a process sends on its control connection what a client library or a tool would send.
+// README.md lists the limits, and what gRPC would hold without them.
 //
 //   preface ─▶ nine bytes: length, type, flags, stream ─▶ payload, skipped ─▶ the next frame
 //                                  │
@@ -7,7 +7,8 @@
 //
 // Reads only the headers of frames (RFC 9113, 4.1), and in answers which call a frame ends.
 //
-// Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory: itself.
+// Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory:
+// itself.
 #pragma once
 
 #include <algorithm>
@@ -95,8 +96,8 @@ class FrameMeter {
   // `user` outlives it.
   FrameMeter(UserMeter& user, std::uint64_t now_ns);
 
-  // Takes the connection's next bytes, however cut. kNone: pass them on after user.WaitNs(). Otherwise end
-  // the connection.
+  // Takes the connection's next bytes, however cut. kNone: pass them on after user.WaitNs().
+  // Otherwise end the connection.
   EndReason Take(std::span<const std::byte> bytes, std::uint64_t now_ns);
 
   std::uint64_t calls_made() const { return calls_made_; }

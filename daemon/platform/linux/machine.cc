@@ -22,8 +22,8 @@ std::uint64_t PhysicalMemoryBytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// RssAnon, computed from statm, because reading proc(5) status takes ten times as long and the payload thread
-// calls this. Clients' arenas count as shared pages.
+// RssAnon, computed from statm, because reading proc(5) status takes ten times as long and the
+// payload thread calls this. Clients' arenas count as shared pages.
 std::uint64_t OwnMemoryBytes() {
   std::uint64_t size = 0;
   std::uint64_t resident = 0;

@@ -39,8 +39,8 @@ struct Registry {
 
 }  // namespace
 
-// Checks the class of the port and of its parent services. A port in bridge0 has no address of its own, so it
-// never has connections; the bridge is elsewhere in the registry.
+// Checks the class of the port and of its parent services. A port in bridge0 has no address of its
+// own, so it never has connections; the bridge is elsewhere in the registry.
 bool IsThunderboltNetwork(const std::string& interface_name) {
   static Registry registry{};
   static const bool loaded = registry.Load();

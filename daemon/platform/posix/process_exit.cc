@@ -14,8 +14,8 @@
 namespace mlxcomm::platform {
 namespace {
 
-// The watched processes and the thread that waits for them. Created with the first one, and never destroyed,
-// because the thread runs until this process exits.
+// The watched processes and the thread that waits for them. Created with the first one, and never
+// destroyed, because the thread runs until this process exits.
 class Exits {
  public:
   static Exits& Get() {
@@ -84,7 +84,8 @@ class Exits {
       const std::lock_guard lock(mutex_);
       const auto found = writers_.find(static_cast<pid_t>(ended.ident));
       if (found == writers_.end()) continue;
-      // Writes a byte, because not every system reports the end of a pipe as readable. The pipe has room.
+      // Writes a byte, because not every system reports the end of a pipe as readable. The pipe has
+      // room.
       for (const auto& [number, writer] : found->second) {
         const char byte = 1;
         while (::write(writer.get(), &byte, 1) < 0 && errno == EINTR) {

@@ -11,8 +11,8 @@
 
 namespace mlxcomm::platform {
 
-// On macOS the size of a POSIX object can be set only once: a later ftruncate fails in every process, so no
-// seal is needed. Names are at most 31 characters (PSHMNAMLEN).
+// On macOS the size of a POSIX object can be set only once: a later ftruncate fails in every
+// process, so no seal is needed. Names are at most 31 characters (PSHMNAMLEN).
 FileDescriptor MakeFixedSizeObject(const char*, std::uint64_t bytes) {
   for (int attempt = 0; attempt < 16; ++attempt) {
     char unique[32];

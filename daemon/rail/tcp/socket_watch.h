@@ -3,8 +3,8 @@
 //   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
 //      ▲──────── Close: nothing is reported for this socket any more ────────┘
 //
-// An armed watch also reports a socket that was readable before, so a rail that arms it last misses nothing.
-// The handler of a closed watch runs later and finds that its number has changed.
+// An armed watch also reports a socket that was readable before, so a rail that arms it last misses
+// nothing. The handler of a closed watch runs later and finds that its number has changed.
 #pragma once
 
 #include <cstdint>

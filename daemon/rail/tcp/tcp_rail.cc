@@ -230,8 +230,8 @@ void TcpRail::HandOver() {
   bell_.Ring();
 }
 
-// Eager and large frames go out with the next poll, because fewer system calls are cheaper. The first other
-// frame goes out at once: the peer may wait for a grant in the middle of its data.
+// Eager and large frames go out with the next poll, because fewer system calls are cheaper. The
+// first other frame goes out at once: the peer may wait for a grant in the middle of its data.
 void TcpRail::OnGiven(const RailCommand& command) {
   if (down_) return;
   polls_ = true;  // Expects an answer.

@@ -1,14 +1,15 @@
 // A rail over one TCP connection. A driver runs the writer and the reader and executes commands.
 //
-//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() if nothing moved
-//         (after a short spin if data has just moved), woken by the socket or the bell
+//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() if nothing
+//         moved (after a short spin if data has just moved), woken by the socket or the bell
 //
-// While there is little to carry, the daemon's loop drives the rail, so that a frame wakes one thread on each
-// side instead of two. Only the driver stores `driver_`, as its last access to the driver's data, so the next
-// driver sees everything. README.md, TcpRail, has the states and the rules.
+// While there is little to carry, the daemon's loop drives the rail, so that a frame wakes one
+// thread on each side instead of two. Only the driver stores `driver_`, as its last access to the
+// driver's data, so the next driver sees everything. README.md, TcpRail, has the states and the
+// rules.
 //
-// Owner: Link. Thread: its own, once it has one; the rest of Rail's calls on the loop's. Memory: rings
-// and buffers of fixed size.
+// Owner: Link. Thread: its own, once it has one; the rest of Rail's calls on the loop's. Memory:
+// rings and buffers of fixed size.
 #pragma once
 
 #include <atomic>
@@ -35,8 +36,8 @@ namespace mlxcomm::rail {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
-  // `socket` is connected and non-blocking. Without a watch, the rail's thread always drives; without a
-  // stream, the connection is plain.
+  // `socket` is connected and non-blocking. Without a watch, the rail's thread always drives;
+  // without a stream, the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
       FileDescriptor socket, std::string local_address, std::string remote_address,
       const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,

@@ -23,7 +23,8 @@ namespace {
 // queue behind them.
 constexpr int kUnsentBytesMax = 256 * 1024;
 
-// The send buffer in seconds at the rate: wanted, and the minimum that lasts until the driver's next turn.
+// The send buffer in seconds at the rate: wanted, and the minimum that lasts until the driver's
+// next turn.
 constexpr double kHeldSeconds = 0.003;
 constexpr double kHeldSecondsMin = 0.0015;
 constexpr double kHeldBytesMin = 1024 * 1024;

@@ -218,7 +218,8 @@ bool TlsStream::WriteRecord(const unsigned char* bytes, std::size_t count) {
   return SSL_write_ex(ssl_.get(), bytes, count, &written) == 1 && written == count;
 }
 
-// Makes one record of one large part in place, or of small ones gathered, and removes it from the parts.
+// Makes one record of one large part in place, or of small ones gathered, and removes it from the
+// parts.
 bool TlsStream::MakeRecord(iovec* parts, int count, std::size_t* taken) {
   const auto take = [](iovec& part, std::size_t bytes) {
     part.iov_base = static_cast<unsigned char*>(part.iov_base) + bytes;

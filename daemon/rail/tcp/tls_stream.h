@@ -1,6 +1,6 @@
-// TLS 1.3 over a rail's socket, with a key that both sides derive from the cluster's key and from what they
-// have just proved to each other. No certificates, early data, tickets or resumption, and no other version,
-// cipher or curve to downgrade to (README.md, TlsStream).
+// TLS 1.3 over a rail's socket, with a key that both sides derive from the cluster's key and from
+// what they have just proved to each other. No certificates, early data, tickets or resumption, and
+// no other version, cipher or curve to downgrade to (README.md, TlsStream).
 //
 //   TLS_AES_128_GCM_SHA256, external pre-shared key with (EC)DHE (psk_dhe_ke), X25519:
 //   a later holder of the cluster's key cannot decrypt recorded traffic

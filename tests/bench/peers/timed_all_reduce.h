@@ -1,17 +1,18 @@
-// How one rank times all_reduce, the same for every system that is compared: each system's program is an
-// AllReduceSystem and `return TimedMain(argc, argv, ...)`. For each size it warms up, agrees with all
-// ranks on a number of repetitions (by an all_reduce), times that many, and checks every element of every
-// result.
+// How one rank times all_reduce, the same for every system that is compared: each system's program
+// is an AllReduceSystem and `return TimedMain(argc, argv, ...)`. For each size it warms up, agrees
+// with all ranks on a number of repetitions (by an all_reduce), times that many, and checks every
+// element of every result.
 //
 //   PROGRAM FOLDER SECONDS PAUSE_SECONDS BYTES...
-//   below 64 KiB    back to back, in batches of about 100 us, so that reading the clock does not count
-//   from there on   one at a time, as training does it: each rank writes its input again, all meet, the
-//                   operation is timed, each rank reads its result (and checks it); back to back the data
-//                   would stay in the caches of the rank that reduces it
-//   with a pause    every size so; after the meeting all compute at least that long and begin at once
+//   below 64 KiB    back to back, in batches of about 100 us, so that the clock does not count
+//   from there on   one at a time, as training does it: each rank writes its input again, all meet,
+//                   the operation is timed, each rank reads its result (and checks it); back to
+//                   back the data would stay in the caches of the rank that reduces it
+//   with a pause    every size so; after the meeting all compute at least that long and begin at
+//                   once
 //
-// Writes FOLDER/rank-N.json. Owner: main. Thread: one, main's. Memory: the system's own buffers, one size
-// at a time.
+// Writes FOLDER/rank-N.json. Owner: main. Thread: one, main's. Memory: the system's own buffers,
+// one size at a time.
 #pragma once
 
 #include <cstdint>

@@ -114,7 +114,8 @@ static void UnequalRows(mlx_distributed_group g, int rank, mlx_dtype type) {
   CHECK(Equal(res, Behind(a, b)));
   OK(mlxcomm_mlx_all_gather_v(&res, own, NULL, 0, g, 0, cpu));
   CHECK(Equal(res, Behind(a, b)));
-  // Rank 0 has two rows for itself and one for rank 1, which has three for rank 0 and none for itself.
+  // Rank 0 has two rows for itself and one for rank 1, which has three for rank 0 and none for
+  // itself.
   const mlx_array first = Own(3, 0, type), second = Own(3, 5, type);
   const uint64_t sent[2][2] = {{2, 1}, {3, 0}}, received[2][2] = {{2, 3}, {1, 0}};
   const int strides[] = {1, 1}, of_own[2][2] = {{0, 0}, {2, 0}}, until[2][2] = {{2, 2}, {3, 2}};

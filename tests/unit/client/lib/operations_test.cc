@@ -454,7 +454,8 @@ TEST_F(AloneTest, HasEndedBeforeItIsAskedForAndWorksWithoutItsDaemon) {
   EXPECT_EQ(mlxcomm_member_node(group, 1), nullptr);
 }
 
-// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only proto/types has.
+// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only
+// proto/types has.
 TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
   for (int value = 0; value < 256; ++value) {
     const auto number = static_cast<std::uint8_t>(value);

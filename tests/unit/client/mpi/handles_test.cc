@@ -22,8 +22,8 @@ TEST(HandlesTest, FindsEveryTypeOfMlx) {
   EXPECT_EQ(FindType(&ompi_mpi_c_complex, "f").type, MLXCOMM_COMPLEX64);
 }
 
-// Why: MLX makes both from two bytes, and only the order distinguishes them. One test, because they exist
-// once in the process.
+// Why: MLX makes both from two bytes, and only the order distinguishes them. One test, because they
+// exist once in the process.
 TEST(HandlesTest, TakesTheFirstTypeOfTwoBytesForFloat16AndTheSecondForBfloat16) {
   const MPI_Datatype first = MakeHalf(2, &ompi_mpi_uint8_t);
   const MPI_Datatype second = MakeHalf(2, &ompi_mpi_uint8_t);

@@ -75,8 +75,8 @@ TEST_F(ArgumentsTest, RootsAndPeersMustBeRanks) {
   EXPECT_THAT(Refusal(send), HasSubstr("must be another rank"));
 }
 
-// Why: the sizes follow from kind, count and group; everything that a rank reads and writes must lie in its
-// arena, whatever it requests.
+// Why: the sizes follow from kind, count and group; everything that a rank reads and writes must
+// lie in its arena, whatever it requests.
 TEST_F(ArgumentsTest, BuffersMustHoldWhatTheKindReadsAndWrites) {
   EXPECT_THAT(Refusal(Make(OperationKind::kAllReduce, kArena / 4 / 2 + 1, DataType::kFloat32,
                            ReduceOperator::kSum)),

@@ -1,5 +1,5 @@
-// Sums of floats, and every way in which a group can fail, in every layout. See operations_test.cc for
-// values.
+// Sums of floats, and every way in which a group can fail, in every layout. See operations_test.cc
+// for values.
 #include <gmock/gmock.h>
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct Layout {
 
 class LayoutTest : public testing::TestWithParam<Layout> {};
 
-// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the schedule.
+// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the
+// schedule.
 TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     constexpr std::size_t kCount = 30'011;
@@ -57,9 +58,8 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
 
-// Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing is missing
-// then.
-// How: one core; the test plays its peer.
+// Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing
+// is missing then. How: one core; the test plays its peer.
 TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement) {
   NodeId self, peer;
   self.bytes[0] = 1;
@@ -125,8 +125,8 @@ class OneCoreTest : public testing::Test {
   std::vector<std::int32_t> data = std::vector<std::int32_t>(1);
 };
 
-// Why: the daemon of ranks that have received everything may end with them before it has acknowledged.
-// Nothing would release those frames, and the send would hang.
+// Why: the daemon of ranks that have received everything may end with them before it has
+// acknowledged. Nothing would release those frames, and the send would hang.
 TEST_F(OneCoreTest, SendSucceedsWhenTheDaemonOfAReceiverThatLeftIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kSend, 0);
@@ -138,7 +138,8 @@ TEST_F(OneCoreTest, SendSucceedsWhenTheDaemonOfAReceiverThatLeftIsLost) {
   EXPECT_TRUE(core.actions().back().failure.ok()) << core.actions().back().failure.message;
 }
 
-// Why: a lost node's rails never report that they no longer write into a buffer; its caller would hang.
+// Why: a lost node's rails never report that they no longer write into a buffer; its caller would
+// hang.
 TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kReceive, 0);
@@ -151,8 +152,8 @@ TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
   EXPECT_EQ(Count(Action::Kind::kComplete), 1u);
 }
 
-// Why: a step that was solicited while it waited for credit leaves its turn behind; the next operation in the
-// same place must not take it, or it requests one frame twice.
+// Why: a step that was solicited while it waited for credit leaves its turn behind; the next
+// operation in the same place must not take it, or it requests one frame twice.
 TEST_F(OneCoreTest, CreditTurnOfAnEndedOperationMovesNoOther) {
   for (std::uint32_t tag = 0; tag <= kEagerCredits; ++tag) Submit(OperationKind::kSend, tag);
   ASSERT_EQ(Count(Action::Kind::kSendEager), kEagerCredits);
@@ -191,8 +192,8 @@ TEST_F(OneCoreTest, ReportAboutUnknownRanksFailsTheGroupAndNothingElse) {
   EXPECT_EQ(core.Find(7)->failure().message, "gone");
 }
 
-// Why: a dropped frame is never resent, so its operation would hang silently; exceeding the limit must be an
-// error. Local calls do not count.
+// Why: a dropped frame is never resent, so its operation would hang silently; exceeding the limit
+// must be an error. Local calls do not count.
 TEST_F(OneCoreTest, PeerFarAheadFailsTheGroupWithAnError) {
   std::uint32_t tag = 0;
   for (; tag < 5000; ++tag) Submit(OperationKind::kReceive, tag);
@@ -332,9 +333,9 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{4, 2}));
 
-// Why: a node that no longer needs an operation may get a request for it from a rank that calls another one.
-// That is a mismatch, not a frame that fits nothing.
-// How: the root scatters and is done; rank 2 sums instead, in many schedules.
+// Why: a node that no longer needs an operation may get a request for it from a rank that calls
+// another one. That is a mismatch, not a frame that fits nothing. How: the root scatters and is
+// done; rank 2 sums instead, in many schedules.
 TEST(CollectivesTest, FramesOfAnotherCallThanTheFinishedOneAreAMismatch) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     SimulatedCluster cluster(3, 1, seed);
@@ -352,10 +353,10 @@ TEST(CollectivesTest, FramesOfAnotherCallThanTheFinishedOneAreAMismatch) {
   }
 }
 
-// Why: if each rank waits for a message of another call or rank, no rank ever sees a different call; a
-// deadline alone would not explain the failure.
-// How: rank 3 waits for halves that are never sent, and the root for what 3 would have sent; the others have
-// sent theirs and finished. A seed of the simulator found it.
+// Why: if each rank waits for a message of another call or rank, no rank ever sees a different
+// call; a deadline alone would not explain the failure. How: rank 3 waits for halves that are never
+// sent, and the root for what 3 would have sent; the others have sent theirs and finished. A seed
+// of the simulator found it.
 TEST(CollectivesTest, CallsThatNeverMatchAreAMismatchAtTheirDeadline) {
   SimulatedCluster cluster(6, 1, 1);
   std::int32_t in = 1, out[6] = {};

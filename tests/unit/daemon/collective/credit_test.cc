@@ -11,8 +11,8 @@
 namespace mlxcomm::collective::credit_test {
 namespace {
 
-// Why: with far more small messages than credits, none received yet, the sender must wait for credit, not
-// overrun the receiver, and everything must arrive.
+// Why: with far more small messages than credits, none received yet, the sender must wait for
+// credit, not overrun the receiver, and everything must arrive.
 TEST(CreditTest, SmallSendsBeyondTheCreditWaitAndArriveInOrder) {
   SimulatedCluster cluster(2, 1, 9);
   constexpr std::int32_t kMessages = 100;
@@ -36,8 +36,8 @@ TEST(CreditTest, SmallSendsBeyondTheCreditWaitAndArriveInOrder) {
   EXPECT_EQ(cluster.completions[1].size(), static_cast<std::size_t>(kMessages));
 }
 
-// Why: frames that are not needed yet hold all of the credit while the needed one waits at the sender;
-// without solicitation this hangs.
+// Why: frames that are not needed yet hold all of the credit while the needed one waits at the
+// sender; without solicitation this hangs.
 TEST(CreditTest, ReceivesInReverseOrderOfSmallSendsGetTheirMessages) {
   SimulatedCluster cluster(2, 1, 9);
   constexpr std::uint32_t kMessages = 100;
@@ -63,9 +63,9 @@ TEST(CreditTest, ReceivesInReverseOrderOfSmallSendsGetTheirMessages) {
   EXPECT_EQ(cluster.completions[1].size(), kMessages);
 }
 
-// Why: a step that receives requests its frame when it may begin. If that were after its own send, two nodes
-// without credit would wait for each other.
-// How: both spend their credit on messages that are not needed yet; then a barrier, and a sum in place.
+// Why: a step that receives requests its frame when it may begin. If that were after its own send,
+// two nodes without credit would wait for each other. How: both spend their credit on messages that
+// are not needed yet; then a barrier, and a sum in place.
 TEST(CreditTest, TwoNodesWithoutCreditFinishABarrierAndASumInPlace) {
   SimulatedCluster cluster(2, 1, 9);
   std::int32_t out = 5;

@@ -1,4 +1,5 @@
-// What an inquest concludes from its reports: which rank it names, and when a deadline was a mismatch.
+// What an inquest concludes from its reports: which rank it names, and when a deadline was a
+// mismatch.
 #include "daemon/collective/inquest.h"
 
 #include <gmock/gmock.h>
@@ -102,8 +103,9 @@ TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
               HasSubstr("called all_reduce sum int32[1]; ranks 0, 2 called barrier;"));
 }
 
-// Why: rank 0 waits in the barrier that follows. Rank 1 waits before it for data from rank 2, which calls
-// something else there. The barrier's deadline comes first, and the barrier is not what is wrong.
+// Why: rank 0 waits in the barrier that follows. Rank 1 waits before it for data from rank 2, which
+// calls something else there. The barrier's deadline comes first, and the barrier is not what is
+// wrong.
 TEST_F(InquestTest, AMismatchInAnEarlierOperationIsFoundFromTheLaterOne) {
   Open("barrier");
   inquest.OnReport(1, Operation(2), NotCalled(1, "reduce sum float64[1]"));
@@ -135,8 +137,9 @@ TEST_F(InquestTest, RankSpecificArgumentsAreNoMismatch) {
   EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
 }
 
-// Why: a rank that has finished made the same call as the others, and one in another operation may still make
-// it. Rank-specific arguments would make each rank a party of its own, and the culprit one of many.
+// Why: a rank that has finished made the same call as the others, and one in another operation may
+// still make it. Rank-specific arguments would make each rank a party of its own, and the culprit
+// one of many.
 TEST_F(InquestTest, TheCulpritIsAmongRanksWhoseCallsDiffer) {
   const GroupLayout six({{NumberedNode(1), "a", 1},
                          {NumberedNode(2), "b", 2},
@@ -172,8 +175,8 @@ TEST_F(InquestTest, RankSpecificArgumentsAreReportedIfNothingElseDiffers) {
                         "all_to_all_v int8 sending [2]; operation 2"));
 }
 
-// Why: if a cable is slow for all, several nodes find their deadlines passed at once, each in its current
-// operation. Their calls differ without any fault.
+// Why: if a cable is slow for all, several nodes find their deadlines passed at once, each in its
+// current operation. Their calls differ without any fault.
 TEST_F(InquestTest, CallsOfAnotherOperationAreReportedWithItAndNotCompared) {
   Open("barrier");
   inquest.OnReport(1, Operation(1), Called(1, "all_reduce sum int32[1]"));
@@ -197,7 +200,8 @@ TEST_F(InquestTest, RanksThatHaveNotCalledAreNamedBeforeRanksElsewhere) {
                         "(b, pid 2) called barrier in operation 1."));
 }
 
-// Why: a node whose ranks have made neither call is the likely culprit, whichever operation its report names.
+// Why: a node whose ranks have made neither call is the likely culprit, whichever operation its
+// report names.
 TEST_F(InquestTest, RanksThatHaveNotCalledAnotherOperationAreNamed) {
   Open("barrier");
   inquest.OnReport(1, Operation(3), NotCalled(1));

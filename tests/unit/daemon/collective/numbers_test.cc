@@ -1,5 +1,6 @@
-// What mlxcomm.h promises about numbers, for whole operations: sums within the stated bound of a float64
-// oracle for 2 to 64 ranks, the same bits on all ranks and in every run, NaN and infinities on every rank.
+// What mlxcomm.h promises about numbers, for whole operations: sums within the stated bound of a
+// float64 oracle for 2 to 64 ranks, the same bits on all ranks and in every run, NaN and infinities
+// on every rank.
 #include <gtest/gtest.h>
 
 #include <cmath>

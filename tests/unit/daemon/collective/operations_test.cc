@@ -183,9 +183,9 @@ TEST_P(OperationsTest, EveryRootServes) {
   }
 }
 
-// Why: a write over a buffer in place must wait for the very chunk that was sent from there, and over several
-// rails a later chunk may be acknowledged first. A node whose rank does not work in place may start steps
-// sooner, and must still match the others.
+// Why: a write over a buffer in place must wait for the very chunk that was sent from there, and
+// over several rails a later chunk may be acknowledged first. A node whose rank does not work in
+// place may start steps sooner, and must still match the others.
 TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
   for (const std::uint64_t count : {5u, 5000u, 70'001u, 100'001u}) {
     const DataType type = count > 100'000 ? DataType::kInt64 : DataType::kInt32;

@@ -1,4 +1,5 @@
-// Waits without a deadline: they last as long as an awaited rank may still come, and end when none will.
+// Waits without a deadline: they last as long as an awaited rank may still come, and end when none
+// will.
 #include "daemon/collective/roll_call.h"
 
 #include <gmock/gmock.h>
@@ -174,8 +175,8 @@ TEST_P(WaitTest, EndsIfBothWaitForWhatTheOtherNeverCalls) {
   }
 }
 
-// Why: ranks that all send first and then receive wait forever. Users see it after two seconds, not when the
-// wait fails after minutes.
+// Why: ranks that all send first and then receive wait forever. Users see it after two seconds, not
+// when the wait fails after minutes.
 TEST_P(WaitTest, ACircleOfMessagesIsNamedWhileItLasts) {
   for (const std::uint32_t rank : {0u, 1u}) {
     Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
@@ -201,7 +202,8 @@ TEST_P(WaitTest, ACircleOfMessagesIsNamedWhileItLasts) {
   EXPECT_TRUE(cluster.completions[1].empty() && cluster.completions[2].empty());
 }
 
-// Why: the rank of a send that is no longer awaited computes; `status` blamed its receiver for holding it up.
+// Why: the rank of a send that is no longer awaited computes; `status` blamed its receiver for
+// holding it up.
 TEST_P(WaitTest, ASendThatItsProcessDoesNotAskAboutIsNoWait) {
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
   send.peer_rank = 1;

@@ -1,5 +1,5 @@
-// Several daemons' collective cores in one thread, connected by queues with a seeded schedule: tests run
-// whole operations without sockets.
+// Several daemons' collective cores in one thread, connected by queues with a seeded schedule:
+// tests run whole operations without sockets.
 #pragma once
 
 #include <algorithm>
@@ -75,8 +75,8 @@ class SimulatedCluster {
   // By session (= rank + 1), in order.
   std::map<SessionId, std::vector<Completion>> completions;
   std::uint64_t violations = 0;
-  // As with several rails: data arrives in any order, and is read when it is sent, which may be long after
-  // the request.
+  // As with several rails: data arrives in any order, and is read when it is sent, which may be
+  // long after the request.
   bool several_rails = false;
   std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
 

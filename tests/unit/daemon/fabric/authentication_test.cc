@@ -52,7 +52,8 @@ TEST(AuthenticationTest, CheckGreetingReportsTheFault) {
   expect("c", LinkReason::kNotADaemon, "it is not an mlxcommd");
 }
 
-// Why: while machines change their key one by one, each pair must find a common key, the same on both sides.
+// Why: while machines change their key one by one, each pair must find a common key, the same on
+// both sides.
 TEST(AuthenticationTest, BothSidesChooseTheNewestKeyThatTheyShare) {
   const auto chosen = [](const ClusterKeys& dialer, const ClusterKeys& acceptor) {
     const wire::Greeting one = Greeting(dialer), other = Greeting(acceptor);

@@ -1,5 +1,5 @@
-// Two fabrics in one process over loopback: they prove the key, carry frames, place data, and continue after
-// a connection is cut.
+// Two fabrics in one process over loopback: they prove the key, carry frames, place data, and
+// continue after a connection is cut.
 #include "daemon/link/fabric_listener.h"
 
 #include <gmock/gmock.h>
@@ -28,8 +28,8 @@ namespace {
 
 using Tcp = asio::ip::tcp;
 
-// Why: the side that receives nothing abandons the connection. If it closed it, the other side, which
-// receives well, would assume that the daemon had ended, and not wait for the grace period.
+// Why: the side that receives nothing abandons the connection. If it closed it, the other side,
+// which receives well, would assume that the daemon had ended, and not wait for the grace period.
 TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   const auto quick = [](link::FabricOptions& options) {
     options.heartbeat_timeout_ns = 300'000'000;
@@ -99,9 +99,9 @@ TEST_F(FabricTest, LosesANodeThatStopsAndLinksItAgainAfterARestart) {
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
 
-// Why: a daemon's last messages (why it stops, that its ranks have left) are queued behind all others, and a
-// rail takes only a few frames at a time. How: far more than those few, then Stop at once, while the other
-// side runs.
+// Why: a daemon's last messages (why it stops, that its ranks have left) are queued behind all
+// others, and a rail takes only a few frames at a time. How: far more than those few, then Stop at
+// once, while the other side runs.
 TEST_F(FabricTest, StopSendsWhatIsQueued) {
   asio::io_context other_io;
   Node b(other_io, "b", 2);
@@ -196,8 +196,9 @@ struct RawPeer {
   int steps = 0;
 };
 
-// Why: a node that is upgraded several times in a row ends each daemon's connections soon, and growing pauses
-// would add up. How: twenty daemons in turn; with growing pauses this would take many minutes.
+// Why: a node that is upgraded several times in a row ends each daemon's connections soon, and
+// growing pauses would add up. How: twenty daemons in turn; with growing pauses this would take
+// many minutes.
 TEST_F(FabricTest, DialsARestartedDaemonWithoutTheOldBackOff) {
   RawPeer peer(io);
   Node a(io, "a", 1, {peer.address()}, 7, [](link::FabricOptions& options) {
@@ -224,8 +225,9 @@ TEST_F(FabricTest, ShowsOtherNodesNamesInPrintableForm) {
   EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
 }
 
-// Why: a daemon that was just restarted must get in, whichever strangers hold the places. How: the strangers
-// never time out; their places are given away one by one, first those of the address that holds the most.
+// Why: a daemon that was just restarted must get in, whichever strangers hold the places. How: the
+// strangers never time out; their places are given away one by one, first those of the address that
+// holds the most.
 TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;
@@ -277,7 +279,8 @@ TEST_F(FabricTest, RefusesANodeBeyondTheLimitAndAcceptsAConfiguredOne) {
   EXPECT_EQ(a.links->nodes(), 1u);
 }
 
-// Why: a useless TLS handshake costs both sides; and only this side can report why there is no link.
+// Why: a useless TLS handshake costs both sides; and only this side can report why there is no
+// link.
 TEST_F(FabricTest, EndsItsOwnDialIfTheNodeGetsNoPlace) {
   Node c(io, "c", 3);
   Node d(io, "d", 4);

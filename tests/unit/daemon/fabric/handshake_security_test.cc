@@ -1,5 +1,5 @@
-// Whether two ends agree to encrypt, and a relay between them that tries to prevent it: it reads, changes,
-// replays and delays.
+// Whether two ends agree to encrypt, and a relay between them that tries to prevent it: it reads,
+// changes, replays and delays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
                     // Loopback needs none.
                     Case{link::Security::kAuto, link::Security::kAuto, false}));
 
-// Why: a relay could read all frames if it could make each side believe that the other does not require TLS.
+// Why: a relay could read all frames if it could make each side believe that the other does not
+// require TLS.
 TEST_F(HandshakeSecurityTest, RefusesWhenARelayRemovesTls) {
   const Change plain = [](wire::Greeting& greeting) {
     greeting.security = wire::Security::kPlainWillDo;

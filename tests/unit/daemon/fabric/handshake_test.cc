@@ -162,8 +162,8 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
 
-// Why: sessions and numbers in the introduction decide what is resent; an attacker on the path must not be
-// able to change or replay them.
+// Why: sessions and numbers in the introduction decide what is resent; an attacker on the path must
+// not be able to change or replay them.
 TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection) {
   const link::FabricOptions dialer = Options(1);
   const link::FabricOptions acceptor = Options(2);

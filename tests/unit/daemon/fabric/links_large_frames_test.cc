@@ -80,9 +80,9 @@ class LinksLargeFramesTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-// Why: each connection looked like the cable's return, so a grace period never ended, and jobs waited for
-// their own deadline with a link that was up. How: the first large frame blocks each connection, which is
-// dialed again after a silence.
+// Why: each connection looked like the cable's return, so a grace period never ended, and jobs
+// waited for their own deadline with a link that was up. How: the first large frame blocks each
+// connection, which is dialed again after a silence.
 TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsAloneDoNot) {
   Cut(*Connect(false));
   const std::uint64_t began_ns = now_ns;
@@ -113,8 +113,8 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsAloneDoNot) {
   EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
-// Why: the answer to a large frame takes longer than a connection, and a cable that is back just in time must
-// not be lost for that.
+// Why: the answer to a large frame takes longer than a connection, and a cable that is back just in
+// time must not be lost for that.
 TEST_F(LinksLargeFramesTest, HaveTimeToPassOnALateConnection) {
   Cut(*Connect(false));
   Run(grace_ns - 2);
@@ -147,8 +147,8 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassThoughTheGraceIsShort) {
   EXPECT_EQ(Reported().state(), v1::LinkState::up);
 }
 
-// Why: when two of five packets were lost, connections came and went for longer than a grace period, and a
-// job was lost although both of its nodes were present.
+// Why: when two of five packets were lost, connections came and went for longer than a grace
+// period, and a job was lost although both of its nodes were present.
 TEST_F(LinksLargeFramesTest, GetAnotherGraceWhileConnectionsSucceed) {
   Cut(*Connect(false));
   Run(grace_ns / 2);
@@ -162,7 +162,8 @@ TEST_F(LinksLargeFramesTest, GetAnotherGraceWhileConnectionsSucceed) {
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
-// Why: the reason must not depend on how often a connection succeeded before the grace period ended.
+// Why: the reason must not depend on how often a connection succeeded before the grace period
+// ended.
 TEST_F(LinksLargeFramesTest, AreTheReasonEvenIfTheConnectionCameLate) {
   Cut(*Connect(false));
   Run(grace_ns - 2);
@@ -185,8 +186,9 @@ TEST_F(LinksLargeFramesTest, AreNotSuspectedIfTheCableWasPulledAgain) {
   EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
-// Why: a cable that carries only small packets is dialed again and again, and each connection counted as a
-// route: it replaced the circuit, and what it was given was delayed until it fell silent.
+// Why: a cable that carries only small packets is dialed again and again, and each connection
+// counted as a route: it replaced the circuit, and what it was given was delayed until it fell
+// silent.
 TEST_F(LinksLargeFramesTest, DoNotBlockACircuitThatCarriesThem) {
   ConnectMiddle();
   Cut(*Connect(false));
@@ -259,7 +261,8 @@ TEST_F(LinksLargeFramesTest, UseTheOtherCable) {
   EXPECT_EQ(Reported().large_lost_on(), "") << "whatever is plugged in there next is another path";
 }
 
-// Why: the good cable may be pulled for a moment, and the bad one would hold everything sent from then on.
+// Why: the good cable may be pulled for a moment, and the bad one would hold everything sent from
+// then on.
 TEST_F(LinksLargeFramesTest, BeginAGraceIfOnlyASmallOnlyCableRemains) {
   const std::shared_ptr<Connection> good = Connect("2", /*small_only=*/false);
   Connect(/*small_only=*/true);
@@ -274,8 +277,8 @@ TEST_F(LinksLargeFramesTest, BeginAGraceIfOnlyASmallOnlyCableRemains) {
   EXPECT_THAT(there.control, SizeIs(1));
 }
 
-// Why: one side may learn before the other that large frames pass, and must not be refused or ignored.
-// How: that side's frame arrives first. It proves as much as the answer would.
+// Why: one side may learn before the other that large frames pass, and must not be refused or
+// ignored. How: that side's frame arrives first. It proves as much as the answer would.
 TEST_F(LinksLargeFramesTest, CountAsPassedOnceThePeerUsesTheRail) {
   ConnectMiddle();
   Run(grace_ns);  // Until there is a circuit.

@@ -1,5 +1,5 @@
-// Two nodes' Links and a process that does not run for a while, because it is stopped or its machine sleeps:
-// the clock jumps, and everything that became due in the meantime is due at once.
+// Two nodes' Links and a process that does not run for a while, because it is stopped or its
+// machine sleeps: the clock jumps, and everything that became due in the meantime is due at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ class LinksPausesTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-// Why: daemons of one machine, or of two that slept at the same time, have received nothing from each other
-// although both are alive.
+// Why: daemons of one machine, or of two that slept at the same time, have received nothing from
+// each other although both are alive.
 TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterALongPause) {
   const std::shared_ptr<Connection> answers = Connect("1");
   const std::shared_ptr<Connection> silent = Connect("2");
@@ -73,8 +73,8 @@ TEST_F(LinksPausesTest, DetectSilenceInSpiteOfPauses) {
   EXPECT_LE(pauses, 2);
 }
 
-// Why: on a machine so busy that all ticks are late, each tick looks like the end of a pause, and a lost peer
-// must be detected before its own timeout for us ends.
+// Why: on a machine so busy that all ticks are late, each tick looks like the end of a pause, and a
+// lost peer must be detected before its own timeout for us ends.
 TEST_F(LinksPausesTest, DetectSilenceAndEndAGraceWhenAllTicksAreLate) {
   const std::uint64_t late_ns = interval_ns + 1;
   const std::shared_ptr<Connection> silent = Connect("1");
@@ -91,8 +91,8 @@ TEST_F(LinksPausesTest, DetectSilenceAndEndAGraceWhenAllTicksAreLate) {
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
-// Why: no peer could return to a daemon that did not run. How: it is paused for longer than its grace period,
-// in the middle of one.
+// Why: no peer could return to a daemon that did not run. How: it is paused for longer than its
+// grace period, in the middle of one.
 TEST_F(LinksPausesTest, LoseNoNodeForAGracePeriodThatPassedDuringAPause) {
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns / 2);
@@ -106,8 +106,8 @@ TEST_F(LinksPausesTest, LoseNoNodeForAGracePeriodThatPassedDuringAPause) {
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
-// Why: a system needs a second to find its neighbours again, so a cable that was back in time came too late.
-// How: the interface comes up at the end of the grace period, again and again.
+// Why: a system needs a second to find its neighbours again, so a cable that was back in time came
+// too late. How: the interface comes up at the end of the grace period, again and again.
 TEST_F(LinksPausesTest, GiveARestoredInterfaceLimitedTimeToBeDialed) {
   const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);

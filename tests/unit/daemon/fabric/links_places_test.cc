@@ -1,5 +1,5 @@
-// Many nodes that want a link with one daemon: which are refused, which yield, and what is kept of lost ones.
-// node_places_test.cc has the rule alone.
+// Many nodes that want a link with one daemon: which are refused, which yield, and what is kept of
+// lost ones. node_places_test.cc has the rule alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,8 +205,9 @@ TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   EXPECT_EQ(links().nodes_refused(), 0u);
 }
 
-// Why: nodes_max bounds the neighbours, each of which costs sockets and buffers. Without a full mesh, a node
-// reaches many more through others, and nodes that a neighbour invents must not prevent that.
+// Why: nodes_max bounds the neighbours, each of which costs sockets and buffers. Without a full
+// mesh, a node reaches many more through others, and nodes that a neighbour invents must not
+// prevent that.
 TEST(FarNodesTest, NeedNoPlaceOfANeighbour) {
   constexpr std::size_t kLeaves = 6;
   std::vector<std::unique_ptr<Daemon>> daemons;
@@ -265,7 +266,8 @@ TEST_F(PlacesTest, ALostNodeKeepsNoMemory) {
   EXPECT_EQ(slot_bytes(), 0u) << "the link itself is still remembered";
 }
 
-// Why: the allocator keeps freed memory between live blocks, and most of a node's memory is like that.
+// Why: the allocator keeps freed memory between live blocks, and most of a node's memory is like
+// that.
 TEST_F(PlacesTest, ReportsFreedMemoryOnceForSeveralNodes) {
   daemon.options.heartbeat_timeout_ns = 10 * Links::kForgetNs;
   LinkAll();

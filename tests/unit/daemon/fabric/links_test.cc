@@ -1,5 +1,5 @@
-// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in any order
-// of dials and with incomplete knowledge on either side.
+// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in
+// any order of dials and with incomplete knowledge on either side.
 #include "daemon/fabric/links.h"
 
 #include <gmock/gmock.h>
@@ -163,10 +163,11 @@ TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
   EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).status()));
 }
 
-// Why: this is the essential property. Both nodes dial over every path, at the same time or not; messages may
-// be delayed in any way, and connections break, even in the middle of a join, when only one side believes in
-// it. How: many random orders; a side that lacks a rail over one of its paths dials again when its dial is
-// over. In the end both have the same connection over each path, and no node was ever lost.
+// Why: this is the essential property. Both nodes dial over every path, at the same time or not;
+// messages may be delayed in any way, and connections break, even in the middle of a join, when
+// only one side believes in it. How: many random orders; a side that lacks a rail over one of its
+// paths dials again when its dial is over. In the end both have the same connection over each path,
+// and no node was ever lost.
 TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
@@ -224,8 +225,8 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   }
 }
 
-// Why: a host that vanished silently leaves a connection that one side thinks is alive. How: the cable is cut
-// so that only one side notices; that side dials again.
+// Why: a host that vanished silently leaves a connection that one side thinks is alive. How: the
+// cable is cut so that only one side notices; that side dials again.
 TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
   for (const std::size_t dialer : {0u, 1u}) {
     sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
@@ -259,8 +260,8 @@ TEST_F(LinksTest, ContinuesOverAConnectionThatReplacesTheOnlyOne) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: no rail of the old run may serve the new one, over whichever path it comes. How: the machine lost
-// power, so the old rails end only by silence; until then it tries again.
+// Why: no rail of the old run may serve the new one, over whichever path it comes. How: the machine
+// lost power, so the old rails end only by silence; until then it tries again.
 TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   const std::shared_ptr<Connection> first = Connect(0, "1");
   const std::shared_ptr<Connection> second = Connect(0, "2");
@@ -307,8 +308,8 @@ TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   EXPECT_TRUE(link::StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
 }
 
-// Why: an introduction from before the two agreed on sessions elsewhere is stale; believing it would lose a
-// node that works.
+// Why: an introduction from before the two agreed on sessions elsewhere is stale; believing it
+// would lose a node that works.
 TEST_F(LinksTest, IgnoresAnIntroductionFromBeforeTheSessionsWereAgreed) {
   Dial stale;
   stale.dialer = 1;
@@ -343,9 +344,9 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
-// Why: plans need a path's latency soon, which is the minimum of several heartbeats; later an idle daemon
-// should cost nothing; and silence must be detected. How: the clock moves from deadline to deadline;
-// heartbeats are counted.
+// Why: plans need a path's latency soon, which is the minimum of several heartbeats; later an idle
+// daemon should cost nothing; and silence must be detected. How: the clock moves from deadline to
+// deadline; heartbeats are counted.
 TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   const auto beats_in = [&](std::uint64_t ns) {
@@ -377,8 +378,8 @@ TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
-// Why: if both of two idle daemons ask, each wakes twice as often as necessary. How: each wakes at its
-// deadline and wakes the other, which is then early; later one is stopped.
+// Why: if both of two idle daemons ask, each wakes twice as often as necessary. How: each wakes at
+// its deadline and wakes the other, which is then early; later one is stopped.
 TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   bool wakes[2] = {true, true};
@@ -412,8 +413,8 @@ TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   EXPECT_FALSE(HasRail(follower, "1"));
 }
 
-// Why: with the usual interval, heartbeats may be rare; but with a short timeout, waiting for the peer's next
-// one would take the peer for lost.
+// Why: with the usual interval, heartbeats may be rare; but with a short timeout, waiting for the
+// peer's next one would take the peer for lost.
 TEST_F(LinksTest, AsksAnywayIfTheTimeoutIsShort) {
   const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
   Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
@@ -435,8 +436,8 @@ TEST_F(LinksTest, AsksAnywayIfTheTimeoutIsShort) {
   EXPECT_EQ(connection->beats[0], before + 1);
 }
 
-// Why: a side that lets others ask first detects a silent rail later. How: the other side asks over one rail
-// just before each tick, while another rail is silent.
+// Why: a side that lets others ask first detects a silent rail later. How: the other side asks over
+// one rail just before each tick, while another rail is silent.
 TEST_F(LinksTest, AsksFirstWhileARailIsSilent) {
   Connect(0, "1");
   const std::shared_ptr<Connection> silent = Connect(0, "2");
@@ -536,8 +537,8 @@ class ForgettingTest : public LinksTest {
   }
 };
 
-// Why: nodes get new ids when they are set up again; a daemon that runs for a year must neither remember them
-// all nor run out of places.
+// Why: nodes get new ids when they are set up again; a daemon that runs for a year must neither
+// remember them all nor run out of places.
 TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   Connect(0, "1")->answers = false;
   Pass(60);
@@ -569,8 +570,8 @@ TEST_F(ForgettingTest, ForgetsNoNodeThatIsPresentOrJoins) {
   EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
 }
 
-// Why: a key holder can invent any number of nodes. Their links are bounded and soon forgotten, so that later
-// nodes find a place at once.
+// Why: a key holder can invent any number of nodes. Their links are bounded and soon forgotten, so
+// that later nodes find a place at once.
 TEST_F(ForgettingTest, ForgetsLostNodesSoonIfManyAreRemembered) {
   const std::size_t most = Of(0).options.nodes_max;
   for (std::size_t i = 0; i < 20 * most; ++i) {

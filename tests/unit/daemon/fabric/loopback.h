@@ -1,5 +1,5 @@
-// Fabrics in one process, joined over loopback: their reports, messages and data between them, and cables
-// that can be cut.
+// Fabrics in one process, joined over loopback: their reports, messages and data between them, and
+// cables that can be cut.
 //
 // Owner: a test. Thread: its own; fabrics on other io_contexts run there as well. Memory: all
 // reports are kept.
@@ -90,7 +90,8 @@ class LoopbackCable {
   std::string address() const;
   std::uint64_t carried() const;
   void PlugIn();
-  // Half-open: drops what the dialed side sends; the rest passes, also its end. A dialer gets no answer.
+  // Half-open: drops what the dialed side sends; the rest passes, also its end. A dialer gets no
+  // answer.
   void Mute();
   void PullOut();
   // Flips one bit of the next bytes.

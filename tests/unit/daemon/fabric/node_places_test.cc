@@ -25,8 +25,8 @@ std::vector<PlaceHolder> And(std::vector<PlaceHolder> first, const std::vector<P
   return first;
 }
 
-// The order in the header: each claim replaces any lower one, the lowest first, and none of its own or a
-// higher one.
+// The order in the header: each claim replaces any lower one, the lowest first, and none of its own
+// or a higher one.
 TEST(NodePlacesTest, TakesThePlaceOfTheLowestClaimOnly) {
   const std::vector<link::NodeClaim> order = {link::NodeClaim::kComes, link::NodeClaim::kFound,
                                               link::NodeClaim::kNamed, link::NodeClaim::kInJob};
@@ -45,8 +45,8 @@ TEST(NodePlacesTest, TakesThePlaceOfTheLowestClaimOnly) {
   }
 }
 
-// Why: an attacker behind a switch can also make itself found. The node at the end of a cable must not
-// suffer.
+// Why: an attacker behind a switch can also make itself found. The node at the end of a cable must
+// not suffer.
 TEST(NodePlacesTest, LetsTheFullestInterfaceYieldToOneThatHasFew) {
   const std::vector<PlaceHolder> holders =
       And(Holders(6, link::NodeClaim::kFound, "en0"), Holders(2, link::NodeClaim::kFound, "en5"));
@@ -78,7 +78,8 @@ TEST(NodePlacesTest, LetsACrowdedAddressYieldUntilItHasAQuarter) {
             Kind::kYields);
 }
 
-// Why: a configured node, or one in a job, must not lose its place because of others at its address.
+// Why: a configured node, or one in a job, must not lose its place because of others at its
+// address.
 TEST(NodePlacesTest, LetsOnlyUnwantedNodesOfACrowdedAddressYield) {
   const std::vector<PlaceHolder> holders = And(Holders(30, link::NodeClaim::kNamed, "en0", true),
                                                Holders(34, link::NodeClaim::kComes, "en0"));

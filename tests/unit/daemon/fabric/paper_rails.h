@@ -1,5 +1,6 @@
-// Simple rails between Links in one process, with a clock that the test advances: a frame given to one end
-// arrives when the other is polled. A connection can be cut so that both, one or neither of its ends notice.
+// Simple rails between Links in one process, with a clock that the test advances: a frame given to
+// one end arrives when the other is polled. A connection can be cut so that both, one or neither of
+// its ends notice.
 //
 // Owner: a test. Thread: its own. Memory: frames in flight.
 #pragma once

@@ -1,4 +1,5 @@
-// What the fabric reports to transports with side rails: two fake ones, which both receive everything.
+// What the fabric reports to transports with side rails: two fake ones, which both receive
+// everything.
 #include "daemon/fabric/side_rails.h"
 
 #include <gmock/gmock.h>

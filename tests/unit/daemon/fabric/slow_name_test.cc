@@ -1,5 +1,5 @@
-// A name server that does not answer, and addresses that must not wait for it. This program overrides
-// getaddrinfo, which resolves one name only after the test is over.
+// A name server that does not answer, and addresses that must not wait for it. This program
+// overrides getaddrinfo, which resolves one name only after the test is over.
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
@@ -57,8 +57,8 @@ class SlowNameTest : public FabricTest {
   }
 };
 
-// Why: one thread resolves all names in turn. A cable with a numeric address must come back within the grace
-// period, whatever happens to a name elsewhere.
+// Why: one thread resolves all names in turn. A cable with a numeric address must come back within
+// the grace period, whatever happens to a name elsewhere.
 TEST_F(SlowNameTest, AddressesAreDialedWhileANameIsBeingResolved) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {std::string(kSilentName) + ":7470", a.address()});

@@ -1,5 +1,5 @@
-// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand for two interfaces.
-// The cables can be cut, and their bytes are counted.
+// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand for two
+// interfaces. The cables can be cut, and their bytes are counted.
 #include "daemon/fabric/tcp_fabric.h"
 
 #include <gmock/gmock.h>
@@ -162,8 +162,8 @@ TEST_P(TcpFabricTest, ContinuesWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
 }
 
-// Why: both sides may list all addresses of each other; in the end each pair of interfaces has one rail, and
-// neither side was ever lost.
+// Why: both sides may list all addresses of each other; in the end each pair of interfaces has one
+// rail, and neither side was ever lost.
 TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   idle = true;
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
@@ -187,8 +187,8 @@ TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   EXPECT_EQ(a->up.size(), 1u);
 }
 
-// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting for the
-// grace period would be useless.
+// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting
+// for the grace period would be useless.
 TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
   const std::string address = a->address();
@@ -222,7 +222,8 @@ INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest,
                            return one.param == link::Security::kTls ? std::string("Tls") : "Plain";
                          });
 
-// Why: over TLS an attacker between two nodes cannot change a bit of a job; at worst it slows it down.
+// Why: over TLS an attacker between two nodes cannot change a bit of a job; at worst it slows it
+// down.
 TEST_P(TcpFabricTest, ResendsBytesThatWereChanged) {
   if (GetParam() != link::Security::kTls) return;  // Without TLS this would not be detected.
   MakePair();
@@ -235,8 +236,8 @@ TEST_P(TcpFabricTest, ResendsBytesThatWereChanged) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
-// Why: an operator who changes the key must not have to stop running jobs, nor worry about a cable that is
-// plugged in again during the change.
+// Why: an operator who changes the key must not have to stop running jobs, nor worry about a cable
+// that is plugged in again during the change.
 TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   MakePair();
   BeginTransfer();
@@ -254,8 +255,8 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
 }
 
-// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job must not
-// notice. How: each side is the first to retire it; a was dialed, b dials.
+// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
+// must not notice. How: each side is the first to retire it; a was dialed, b dials.
 TEST_P(TcpFabricTest, ProvesRailsAgainWhenTheOldKeyIsRetired) {
   // A rail that comes back is proved with the key of that moment.
   MakePair([](link::FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });

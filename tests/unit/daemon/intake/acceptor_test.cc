@@ -251,8 +251,8 @@ class Log {
   std::shared_ptr<spdlog::logger> before_;
 };
 
-// Why: a daemon without descriptors must report it, and accept again once it has some.
-// How: only the acceptor's turns run without descriptors, and they have run before, because sanitizers need
+// Why: a daemon without descriptors must report it, and accept again once it has some. How: only
+// the acceptor's turns run without descriptors, and they have run before, because sanitizers need
 // descriptors when they see code for the first time.
 TEST_F(AcceptorTest, LogsOnceThatItCannotAcceptAndAcceptsAgain) {
   const Log log;
@@ -285,7 +285,8 @@ TEST_F(AcceptorTest, LogsOnceThatItCannotAcceptAndAcceptsAgain) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
 }
 
-// Why: if one user's clients had all of the daemon's descriptors, root could not find out who they are.
+// Why: if one user's clients had all of the daemon's descriptors, root could not find out who they
+// are.
 TEST_F(AcceptorTest, ReservesDescriptorsForRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   options.all_users = true;
@@ -389,8 +390,8 @@ TEST_F(AcceptorTest, AcceptsOtherUsersBesideOneUsersSilentProcesses) {
   EXPECT_TRUE(Await([&] { return host.hellos.size() > before; }));
 }
 
-// Why: opening a session blocks the loop for about 100 us, in which no payload moves. A job starts many
-// ranks at once, so sessions beyond the rate wait and are not refused.
+// Why: opening a session blocks the loop for about 100 us, in which no payload moves. A job starts
+// many ranks at once, so sessions beyond the rate wait and are not refused.
 TEST_F(AcceptorTest, DelaysAUsersSessionsBeyondTheRate) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   options.all_users = true;
@@ -475,8 +476,8 @@ TEST_F(AcceptorTest, KeepsTheSocketOfAListenerThatDoesNotAnswer) {
   EXPECT_TRUE(std::filesystem::exists(options.socket_path));
 }
 
-// Why: during an upgrade the socket stays in place while one program ends and the next one starts. Processes
-// that connect in between must neither be refused nor served by the old program.
+// Why: during an upgrade the socket stays in place while one program ends and the next one starts.
+// Processes that connect in between must neither be refused nor served by the old program.
 TEST_F(AcceptorTest, HandsTheSocketToTheNextProgramWithItsBacklog) {
   ASSERT_TRUE(Open().ok());
   Turn();
@@ -515,7 +516,8 @@ TEST_F(AcceptorTest, ServesTheBacklogAfterARest) {
   EXPECT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
 }
 
-// Why: the configuration may have another path by then, and the environment variable may have any value.
+// Why: the configuration may have another path by then, and the environment variable may have any
+// value.
 TEST_F(AcceptorTest, RefusesASocketWithAnotherPath) {
   ASSERT_TRUE(Open().ok());
   acceptor->Rest();

@@ -1,5 +1,5 @@
-// A local process for the intake: a socket, any bytes to send, and, once accepted, its segments. Never
-// blocks, so that a test can be process and daemon in one thread.
+// A local process for the intake: a socket, any bytes to send, and, once accepted, its segments.
+// Never blocks, so that a test can be process and daemon in one thread.
 //
 // Owner: the test. Thread: the test's. Memory: maps the segments it was given.
 #pragma once

@@ -42,8 +42,8 @@ TEST_F(SocketFileTest, RemovesItsSocketForTheNextDaemon) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: no user may put a socket where all users connect, not even while no daemon runs, as the sticky bit of
-// /tmp would allow.
+// Why: no user may put a socket where all users connect, not even while no daemon runs, as the
+// sticky bit of /tmp would allow.
 TEST_F(SocketFileTest, ForAllUsersOnlyItsUserMayWriteToItsFolder) {
   for (const mode_t mode : std::initializer_list<mode_t>{0775, 0757, 01777}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
@@ -57,8 +57,8 @@ TEST_F(SocketFileTest, ForAllUsersOnlyItsUserMayWriteToItsFolder) {
   EXPECT_TRUE(file.Claim().ok());
 }
 
-// Why: on macOS a busy daemon refuses a client like a missing one; so the client checks a file that is
-// replaced by each daemon and removed with it.
+// Why: on macOS a busy daemon refuses a client like a missing one; so the client checks a file that
+// is replaced by each daemon and removed with it.
 TEST_F(SocketFileTest, ShowsItsPresenceUntilItsSocketIsRemoved) {
   for (const bool all_users : {false, true}) {
     ASSERT_EQ(::symlink("/nowhere", (queue::PresenceFile(path) + ".new").c_str()), 0);
@@ -150,7 +150,8 @@ TEST_F(SocketFileTest, ReleasesTheLockIfItFails) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: a user who may write to the folder could put a socket there and get the training processes' data.
+// Why: a user who may write to the folder could put a socket there and get the training processes'
+// data.
 TEST_F(SocketFileTest, RefusesAFolderThatOthersMayWriteTo) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
   SocketFile file(path, false);

@@ -1,5 +1,5 @@
-// Looks up a user on a machine that cannot start a thread. This program has its own pthread_create, which
-// fails on request.
+// Looks up a user on a machine that cannot start a thread. This program has its own pthread_create,
+// which fails on request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,8 @@ TEST(UserDirectoryThreadTest, ReportsThatItCouldNotAskAndAsksLater) {
   EXPECT_EQ(learn()->name, "somebody");
 }
 
-// Why: the system reports the same error for both limits, but their remedies differ. The command takes KiB.
+// Why: the system reports the same error for both limits, but their remedies differ. The command
+// takes KiB.
 class MemoryLimitTest : public testing::TestWithParam<std::pair<int, std::string>> {};
 
 TEST_P(MemoryLimitTest, IsNamedIfNoThreadFits) {

@@ -82,8 +82,8 @@ TEST_F(UserLimitsTest, AnOperationBeyondTheLimitIsRefusedAndCountsUntilItEnds) {
   EXPECT_EQ(limits.used().operations, 2u);
 }
 
-// Why: an entry is erased once it is unused, and not before: a second client of the user may connect while
-// the first one's arena is released.
+// Why: an entry is erased once it is unused, and not before: a second client of the user may
+// connect while the first one's arena is released.
 TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
   ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 10).ok());
   UserUse& ann = limits.Of(kAnn);

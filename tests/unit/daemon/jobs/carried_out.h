@@ -1,5 +1,5 @@
-// Calls of a state machine whose requests the test's node carries out at the end of the statement, as Jobs
-// does: `node.rendezvous()->Leave(1);`.
+// Calls of a state machine whose requests the test's node carries out at the end of the statement,
+// as Jobs does: `node.rendezvous()->Leave(1);`.
 #pragma once
 
 #include <utility>

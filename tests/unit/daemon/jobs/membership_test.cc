@@ -183,8 +183,8 @@ TEST_F(MembershipTest, TheRemainingRanksOfAGroupKeepTheirOrderAndJob) {
   EXPECT_FALSE(core.Find(80)->failed());
 }
 
-// Why: a job may make a group for every batch of a week.
-// How: split, one operation, release, by two ranks; tables and memory must be as after the first thousand.
+// Why: a job may make a group for every batch of a week. How: split, one operation, release, by two
+// ranks; tables and memory must be as after the first thousand.
 TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   [[maybe_unused]] std::uint64_t resident_then = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
@@ -204,8 +204,8 @@ TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   EXPECT_EQ(membership.group_count(), 1u);
   EXPECT_EQ(core.Find(50'000), nullptr);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // A hundred bytes per group would be ten megabytes. Sanitizers delay freeing memory, and find leaks
-  // themselves.
+  // A hundred bytes per group would be ten megabytes. Sanitizers delay freeing memory, and find
+  // leaks themselves.
   EXPECT_LT(ResidentBytes(), resident_then + 4 * 1024 * 1024);
 #endif
 }

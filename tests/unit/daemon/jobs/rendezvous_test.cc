@@ -235,8 +235,8 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   EXPECT_TRUE(cluster.nodes[2]->rendezvous()->AllWaiting().empty());
 }
 
-// Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
-// never becomes ready, so its ranks get a failure and leave; but the third node, which never
+// Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank
+// 0. It never becomes ready, so its ranks get a failure and leave; but the third node, which never
 // learned of the world, would show them as waiting forever, and hold them against others that claim
 // these ranks. A world that was ready has reached every node: then nothing more is sent.
 TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
@@ -348,7 +348,8 @@ TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
               HasSubstr(" rank 3 of 4 had not joined (ranks 0, 1 had, but gave up or exited):"));
 }
 
-// How: rank 1's message is lost, so that rank 0's node never forms the job, and rank 0 gives up first.
+// How: rank 1's message is lost, so that rank 0's node never forms the job, and rank 0 gives up
+// first.
 TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob) {
   Cluster cluster(2);
   cluster.Attach(1, 2, 1, 2);
@@ -420,10 +421,10 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   EXPECT_EQ(cluster.nodes[1]->rendezvous()->AllWaiting().size(), 1u);
 }
 
-// Why: the third node loses its power and comes back. The first one has noticed and forms a job with it; the
-// second one still waits for the daemon that has ended, and fails all groups with that node once it learns
-// of the restart. The new job would be among them: ended by the loss of a daemon that it never
-// used.
+// Why: the third node loses its power and comes back. The first one has noticed and forms a job
+// with it; the second one still waits for the daemon that has ended, and fails all groups with that
+// node once it learns of the restart. The new job would be among them: ended by the loss of a
+// daemon that it never used.
 class RestartTest : public testing::Test {
  protected:
   RestartTest() {

@@ -1,5 +1,5 @@
-// The receiving half: detects copies, keeps early frames until their turn, and limits what a peer can make it
-// keep.
+// The receiving half: detects copies, keeps early frames until their turn, and limits what a peer
+// can make it keep.
 #include "daemon/link/arrival_order.h"
 
 #include <gmock/gmock.h>
@@ -97,8 +97,8 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));
 }
 
-// Why: one neighbour may keep a window of frames waiting for an earlier one. Sixty-four identities that all
-// did so made a daemon hold more than a gigabyte.
+// Why: one neighbour may keep a window of frames waiting for an earlier one. Sixty-four identities
+// that all did so made a daemon hold more than a gigabyte.
 TEST_F(ArrivalOrderTest, LimitsWhatAllPeersTogetherMayKeep) {
   EarlyBudget budget;
   std::vector<std::unique_ptr<rail::ArrivalClaims>> ranges;
@@ -127,8 +127,8 @@ TEST_F(ArrivalOrderTest, LimitsWhatAllPeersTogetherMayKeep) {
   EXPECT_EQ(budget.shared_bytes(), 0u);
 }
 
-// Why: beyond a link's own share, small frames must count by their size, because honest peers may have a
-// window of them.
+// Why: beyond a link's own share, small frames must count by their size, because honest peers may
+// have a window of them.
 TEST_F(ArrivalOrderTest, CountsSmallFramesBeyondTheOwnShareByTheirSize) {
   EarlyBudget budget;
   ArrivalOrder small(claims, &budget);
@@ -140,8 +140,8 @@ TEST_F(ArrivalOrderTest, CountsSmallFramesBeyondTheOwnShareByTheirSize) {
   EXPECT_LT(budget.shared_bytes(), 64 * wire::kWindow);
 }
 
-// How: numbers in random order within the window, over many windows; the description must match what has
-// arrived.
+// How: numbers in random order within the window, over many windows; the description must match
+// what has arrived.
 TEST_F(ArrivalOrderTest, DescribesWhatHasArrivedBeyondGaps) {
   std::mt19937 random(1);
   std::vector<std::uint64_t> coming;

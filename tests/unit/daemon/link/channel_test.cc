@@ -1,5 +1,5 @@
-// The sending half: each frame is sent until it is acknowledged, whatever rails lose and whenever they end,
-// and each payload is released exactly once.
+// The sending half: each frame is sent until it is acknowledged, whatever rails lose and whenever
+// they end, and each payload is released exactly once.
 #include "daemon/link/channel.h"
 
 #include <gmock/gmock.h>
@@ -74,8 +74,8 @@ TEST_F(ChannelTest, RefusesAcknowledgementOfUnsentFrames) {
   EXPECT_FALSE(channel.OnArrived(99));
 }
 
-// Why: a hostile peer may acknowledge a frame that a rail is still reading. An honest peer's acknowledgement
-// may arrive on another rail before this one has reported the write.
+// Why: a hostile peer may acknowledge a frame that a rail is still reading. An honest peer's
+// acknowledgement may arrive on another rail before this one has reported the write.
 TEST_F(ChannelTest, ReleasesNothingThatARailMayStillRead) {
   channel.OnRailUp(0, true);
   Send(1, 11);
@@ -236,10 +236,10 @@ TEST_F(ChannelTest, ProbesForTheLastFrameWithGrowingPatience) {
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
-// Why: a rail whose other end does not exist yet may lose everything. Resent frames take a working rail, and
-// their acknowledgements say nothing about the rest. Each was given up by its own probe, the seventh after 6
-// s. All later frames waited at the peer, answers to circuits included, and nodes behind the two were lost.
-// How: frames are seldom sent in the same nanosecond.
+// Why: a rail whose other end does not exist yet may lose everything. Resent frames take a working
+// rail, and their acknowledgements say nothing about the rest. Each was given up by its own probe,
+// the seventh after 6 s. All later frames waited at the peer, answers to circuits included, and
+// nodes behind the two were lost. How: frames are seldom sent in the same nanosecond.
 TEST_F(ChannelTest, ResendsAllThatOneRailHasLostAtOnce) {
   channel.OnRailUp(0, false);
   for (std::uint64_t i = 1; i <= 10; ++i) {
@@ -287,8 +287,8 @@ TEST_F(ChannelTest, KeepsControlFramesOffUnreliableRailsWhileThereAreGaps) {
   EXPECT_THAT(SendWaiting(/*reliable_control=*/true), ElementsAre(std::pair(1, 1)));
 }
 
-// Why: if control frames waited although all rails are unreliable and both ends have gaps, neither would
-// resend what fills the other's gap, and the link would hang.
+// Why: if control frames waited although all rails are unreliable and both ends have gaps, neither
+// would resend what fills the other's gap, and the link would hang.
 TEST_F(ChannelTest, SendsControlFramesIfAllRailsAreUnreliable) {
   channel.OnRailUp(0, false);
   channel.OnRailUp(1, false);
@@ -297,9 +297,9 @@ TEST_F(ChannelTest, SendsControlFramesIfAllRailsAreUnreliable) {
   EXPECT_EQ(SendWaiting(/*reliable_control=*/true).size(), 1u);
 }
 
-// Why: a rail that stops unnoticed looked fast a moment ago; frames would wait for it until heartbeats are
-// missed.
-// How: a fast rail is filled and then goes silent; as time passes, waiting frames take the slow one.
+// Why: a rail that stops unnoticed looked fast a moment ago; frames would wait for it until
+// heartbeats are missed. How: a fast rail is filled and then goes silent; as time passes, waiting
+// frames take the slow one.
 TEST_F(ChannelTest, UsesAnotherRailWhenTheBestOneStalls) {
   channel.OnRailUp(0, true);
   std::uint64_t sequence = 0;
@@ -352,10 +352,10 @@ TEST_F(ChannelTest, DoesNotWaitForARailThatHasEnded) {
   EXPECT_EQ(channel.deadline_ns(), Channel::kNever);
 }
 
-// Why: a peer may request a frame as often as it likes. If the copies that rails hold were miscounted, the
-// payload would be released while it is read.
-// How: more copies than eight bits can count, on several rails, because one rail does not take that many; a
-// large frame after them makes the next rail the better one.
+// Why: a peer may request a frame as often as it likes. If the copies that rails hold were
+// miscounted, the payload would be released while it is read. How: more copies than eight bits can
+// count, on several rails, because one rail does not take that many; a large frame after them makes
+// the next rail the better one.
 TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerRequestsIt) {
   ASSERT_TRUE(channel.Send(Data(1, 100), payload.data(), 11).ok());
   std::map<std::size_t, std::size_t> frames_of;
@@ -383,8 +383,8 @@ TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerRequestsIt) {
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
-// Why: a peer that does not read may leave frames waiting up to the limit; a large slot for each small frame
-// would be many times the copied bytes.
+// Why: a peer that does not read may leave frames waiting up to the limit; a large slot for each
+// small frame would be many times the copied bytes.
 TEST_F(ChannelTest, HoldsLittleMoreMemoryThanItCopies) {
   for (const std::uint32_t bytes : {1u, 100u, 129u, 3000u, wire::kSlotBytesMax}) {
     Channel waiting;
@@ -400,8 +400,8 @@ TEST_F(ChannelTest, HoldsLittleMoreMemoryThanItCopies) {
   }
 }
 
-// Why: neighbours decide how much data is for others; it must not take the room of this daemon's own
-// messages, or its own operations would fail.
+// Why: neighbours decide how much data is for others; it must not take the room of this daemon's
+// own messages, or its own operations would fail.
 TEST_F(ChannelTest, LeavesRoomForItsOwnFramesWhateverItCarriesForOthers) {
   Channel narrow({100, 1'000'000});
   const auto send = [&](wire::FrameType type, std::uint32_t bytes) {

@@ -1,5 +1,5 @@
-// A link over several rails in virtual time: every frame arrives once and unharmed, whichever rail ends at
-// whichever moment, and the layers above do not notice.
+// A link over several rails in virtual time: every frame arrives once and unharmed, whichever rail
+// ends at whichever moment, and the layers above do not notice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,8 +56,8 @@ class LinkRailsTest : public testing::Test {
   std::vector<std::byte> target;
 };
 
-// How: a rail ends after each further frame that has arrived; then its other end, in each possible order in
-// which the two ends notice.
+// How: a rail ends after each further frame that has arrived; then its other end, in each possible
+// order in which the two ends notice.
 TEST_F(LinkRailsTest, ContinuesWhicheverRailEndsAtWhicheverMoment) {
   for (std::size_t frames = 0; frames < kBytes / kChunk; ++frames) {
     for (int how = 0; how < 3; ++how) {
@@ -102,9 +102,9 @@ TEST_F(LinkRailsTest, WaitsInGraceForTheLastRailAndContinuesWithAnother) {
   ExpectDone(two);
 }
 
-// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender counts as
-// delivered: unless requested, it would never arrive. And each acknowledgement would request another copy of
-// a frame of up to a megabyte while the first is still under way.
+// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender
+// counts as delivered: unless requested, it would never arrive. And each acknowledgement would
+// request another copy of a frame of up to a megabyte while the first is still under way.
 TEST_F(LinkRailsTest, RequestsADroppedFrameOnceHoweverOftenItAcknowledges) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -131,9 +131,8 @@ TEST_F(LinkRailsTest, RequestsADroppedFrameOnceHoweverOftenItAcknowledges) {
   EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
 }
 
-// Why: a loop that is busy with other jobs is never idle, and a job with little traffic would wait for its
-// buffers.
-// How: a's loop never sleeps.
+// Why: a loop that is busy with other jobs is never idle, and a job with little traffic would wait
+// for its buffers. How: a's loop never sleeps.
 TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   TwoSides two;
   auto& rail = two.Join("rail");
@@ -152,9 +151,8 @@ TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   EXPECT_EQ(two.b.link.channel().queued(), 0u);
 }
 
-// Why: a closed connection looks like the end of a daemon, and neither has ended. The peer must find out by
-// silence, as this side has.
-// How: b falls silent, then joins again.
+// Why: a closed connection looks like the end of a daemon, and neither has ended. The peer must
+// find out by silence, as this side has. How: b falls silent, then joins again.
 TEST_F(LinkRailsTest, KeepsADroppedRailOpenUntilThePeerIsHeardOnAnother) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -192,8 +190,8 @@ TEST_F(LinkRailsTest, KeepsFewDroppedRailsOpen) {
   for (std::size_t i = 1; i < joined.size(); ++i) EXPECT_EQ(joined[i]->cable->kept_ends, 2);
 }
 
-// Why: if this side has finished a join and the other could not, a living daemon closes the connection. A
-// connection with traffic is closed because the daemon ended.
+// Why: if this side has finished a join and the other could not, a living daemon closes the
+// connection. A connection with traffic is closed because the daemon ended.
 TEST_F(LinkRailsTest, TreatsTheEndOfARailWithoutTrafficAsAFailedJoin) {
   TwoSides two;
   two.Cut(two.Join("first"));
@@ -210,8 +208,8 @@ TEST_F(LinkRailsTest, TreatsTheEndOfARailWithoutTrafficAsAFailedJoin) {
   EXPECT_TRUE(two.a.link.lost_by_reset());
 }
 
-// Why: an acknowledgement that was lost with its rail would leave the sender with buffers that are never
-// released, if nothing else is sent.
+// Why: an acknowledgement that was lost with its rail would leave the sender with buffers that are
+// never released, if nothing else is sent.
 TEST_F(LinkRailsTest, AcknowledgesAgainWhenARailEnds) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -363,9 +361,9 @@ TEST_F(LinkRailsTest, ResendsWhatAnUnreliableRailLoses) {
   }
 }
 
-// Why: a frame that is missing on an only, reliable rail never arrives, and no numbered frame is delivered
-// any more. What an unreliable rail loses is resent.
-// How: b's first frame is swallowed, and b keeps sending.
+// Why: a frame that is missing on an only, reliable rail never arrives, and no numbered frame is
+// delivered any more. What an unreliable rail loses is resent. How: b's first frame is swallowed,
+// and b keeps sending.
 TEST_F(LinkRailsTest, DropsAnOnlyReliableRailThatHasNotDeliveredAFrame) {
   for (const bool is_reliable : {true, false}) {
     TwoSides two;
@@ -399,8 +397,8 @@ TEST_F(LinkRailsTest, DropsAnOnlyReliableRailThatHasNotDeliveredAFrame) {
   }
 }
 
-// Why: heartbeats on a circuit queued behind a large broadcast on each cable of the path. The circuit was
-// dropped, and so was each new one, until a healthy rank was lost.
+// Why: heartbeats on a circuit queued behind a large broadcast on each cable of the path. The
+// circuit was dropped, and so was each new one, until a healthy rank was lost.
 TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {
   TwoSides two;
   auto& circuit = two.Join("circuit", Cable::Circuit());
@@ -420,8 +418,8 @@ TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {
   EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
 }
 
-// Why: a queue pair does not show its end, so only its connection shows that a daemon has ended; but
-// something in between may have cut that.
+// Why: a queue pair does not show its end, so only its connection shows that a daemon has ended;
+// but something in between may have cut that.
 TEST_F(LinkRailsTest, RemovesASideRailOfAClosedConnectionUnlessItIsHeard) {
   for (const bool is_heard : {false, true}) {
     TwoSides two;
@@ -494,9 +492,9 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanTheMaximum) {
   ExpectDone(two);
 }
 
-// Why: all of the above at once, in unforeseen mixtures.
-// How: rails of all kinds come and go at either end while both sides receive and send; at the end there is
-// one sound rail, and everything must have arrived, once and in order.
+// Why: all of the above at once, in unforeseen mixtures. How: rails of all kinds come and go at
+// either end while both sides receive and send; at the end there is one sound rail, and everything
+// must have arrived, once and in order.
 TEST_F(LinkRailsTest, DeliversEverythingWhileRailsComeAndGoAtRandom) {
   for (std::uint32_t seed = 1; seed <= Seeds(15); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,5 +1,5 @@
-// The link, with one fake rail at a time: what continues after a rail is lost, what starts again, and that
-// both sides decide alike. For several rails see link_rails_test.cc.
+// The link, with one fake rail at a time: what continues after a rail is lost, what starts again,
+// and that both sides decide alike. For several rails see link_rails_test.cc.
 #include "daemon/link/link.h"
 
 #include <gmock/gmock.h>
@@ -189,9 +189,9 @@ std::vector<rail::RailCommand::Kind> KindsOf(const std::deque<rail::RailCommand>
   return kinds;
 }
 
-// Why: a grant that overtakes its receive lets the peer send unrequested data.
-// How: a rail with room for two; the rest waits and follows in the order of the calls, except for frames,
-// which wait until no receive does.
+// Why: a grant that overtakes its receive lets the peer send unrequested data. How: a rail with
+// room for two; the rest waits and follows in the order of the calls, except for frames, which wait
+// until no receive does.
 TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -215,8 +215,8 @@ TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   EXPECT_FALSE(side.link.HasWork());
 }
 
-// Why: a peer whose rails end again and again within one frame must not fill this side's memory with requests
-// for it.
+// Why: a peer whose rails end again and again within one frame must not fill this side's memory
+// with requests for it.
 TEST(LinkTest, RequestsAFrameOnceHoweverOftenItsRailEnds) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -237,7 +237,8 @@ TEST(LinkTest, RequestsAFrameOnceHoweverOftenItsRailEnds) {
   EXPECT_EQ(asked, 1);
 }
 
-// Why: everything after a corrupt frame waits for it. One tick for every few of them would take seconds.
+// Why: everything after a corrupt frame waits for it. One tick for every few of them would take
+// seconds.
 TEST(LinkTest, RequestsAllCorruptFramesAtOnce) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -423,7 +424,8 @@ TEST(LinkTest, DropsADuplicateFrameAndAcknowledgesItAtOnce) {
   EXPECT_EQ(side.paper->given.back().frame.header.type, wire::FrameType::kAck);
 }
 
-// Why: a rail's window of unwritten frames is small; the last messages of a stopping daemon follow it.
+// Why: a rail's window of unwritten frames is small; the last messages of a stopping daemon follow
+// it.
 TEST(LinkTest, SendsTheRemainingFramesAtTheEndAndReportsNothing) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -564,11 +566,10 @@ class Pair {
   int ups_checked_[2] = {0, 0};
 };
 
-// Why: if only one side continues, numbers of different sessions meet, and frames are lost or duplicated
-// unnoticed.
-// How: connections that fail half-way in every state, and sides that give up. Each message contains its
-// session and position, and must arrive in that session, in order. At the end a sound connection must carry
-// everything.
+// Why: if only one side continues, numbers of different sessions meet, and frames are lost or
+// duplicated unnoticed. How: connections that fail half-way in every state, and sides that give up.
+// Each message contains its session and position, and must arrive in that session, in order. At the
+// end a sound connection must carry everything.
 TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,5 +1,6 @@
-// The rules for every threaded rail, whatever its transport: two links over several rails. What the threads
-// share (claims, budgets, waiting commands) must stay correct while rails are cut or lose frames.
+// The rules for every threaded rail, whatever its transport: two links over several rails. What the
+// threads share (claims, budgets, waiting commands) must stay correct while rails are cut or lose
+// frames.
 //
 // A file per transport includes this and makes its rails.
 #pragma once
@@ -38,8 +39,8 @@ class RailMaker {
  public:
   virtual ~RailMaker() = default;
   virtual std::array<std::unique_ptr<rail::Rail>, 2> Make(platform::Wakeup& bell) = 0;
-  // The `which`th rail carries nothing any more; at least one end notices. Returns false if a test cannot
-  // break it.
+  // The `which`th rail carries nothing any more; at least one end notices. Returns false if a test
+  // cannot break it.
   virtual bool Cut(std::size_t which) = 0;
   // More cuts take too long if the other end notices only by silence.
   virtual std::size_t cuts_max() const { return 60; }
@@ -206,7 +207,8 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       for (const Side& side : sides) ASSERT_THAT(side.lost, IsEmpty());
     }
   }
-  // Runs all steps, and more until it is enough: the progress of rails per turn depends on the machine.
+  // Runs all steps, and more until it is enough: the progress of rails per turn depends on the
+  // machine.
   void RunUntilDone(
       const std::function<void()>& turn = [] {},
       const std::function<bool()>& enough = [] { return true; }) {
@@ -242,7 +244,8 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   Join();
   Join();
   ASSERT_EQ(sides[0].link.direct_rails(), 2u);
-  // The rail on which a frame would arrive first gets it: on a busy machine one rail for a long time.
+  // The rail on which a frame would arrive first gets it: on a busy machine one rail for a long
+  // time.
   RunUntilDone([] {},
                [&] {
                  const v1::LinkStatus snapshot = StatusOf(sides[0].link);
@@ -275,8 +278,8 @@ TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
   EXPECT_TRUE(sides[1].control == sent);
 }
 
-// Why: the grant goes out on one rail, and its data arrives on another, whose thread may not have taken the
-// receive yet.
+// Why: the grant goes out on one rail, and its data arrives on another, whose thread may not have
+// taken the receive yet.
 TEST_P(RailContractTest, FindsTheReceiveOfDataOnWhicheverRailItArrives) {
   Prepare(4 * 1024, 75);
   for (int i = 0; i < 3; ++i) Join();
@@ -284,7 +287,8 @@ TEST_P(RailContractTest, FindsTheReceiveOfDataOnWhicheverRailItArrives) {
   EXPECT_EQ(sides[0].link.direct_rails(), 3u);
 }
 
-// Why: once a withdrawal is answered, the memory belongs to its owner again, whatever still arrives.
+// Why: once a withdrawal is answered, the memory belongs to its owner again, whatever still
+// arrives.
 TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   Prepare(4 * 1024 * 1024, 1);
   Join();
@@ -303,9 +307,10 @@ TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   }
 }
 
-// How: one of three rails is cut at random moments and replaced. One always stays, because either side may be
-// slow to notice a cut. If a rail cannot be cut, one side drops it and the other must notice by silence:
-// often, and no sooner than in a daemon, because a rail that is dropped too soon is replaced as well.
+// How: one of three rails is cut at random moments and replaced. One always stays, because either
+// side may be slow to notice a cut. If a rail cannot be cut, one side drops it and the other must
+// notice by silence: often, and no sooner than in a daemon, because a rail that is dropped too soon
+// is replaced as well.
 TEST_P(RailContractTest, ContinuesWhileRailsAreCut) {
   for (Side& side : sides) side.options.heartbeat_timeout_ns = FabricOptions{}.heartbeat_timeout_ns;
   Prepare(2 * 1024 * 1024, 10);

@@ -58,9 +58,9 @@ TEST_F(RailMeterTest, DoesNotMistakeBunchesForSpeed) {
   EXPECT_LT(meter.bytes_per_second_best(), 1.1e9);
 }
 
-// Why: after a hole TCP delivers several frames at once, and more soon after; on a slow cable that is many
-// times its rate for longer than a minimum span.
-// How: 25 MB/s, in four frames at once and four more 6 ms later, then nothing for a while.
+// Why: after a hole TCP delivers several frames at once, and more soon after; on a slow cable that
+// is many times its rate for longer than a minimum span. How: 25 MB/s, in four frames at once and
+// four more 6 ms later, then nothing for a while.
 TEST_F(RailMeterTest, DoesNotMistakeBunchesInSuccessionForSpeed) {
   constexpr double kRate = 25e6;
   meter.OnSent(0);
@@ -133,8 +133,8 @@ TEST_F(RailMeterTest, PrefersSpansToTheFirstFrameOfEach) {
   }
 }
 
-// Why: a lost segment stops a connection for 200 ms at any rate; a rail that seemed slow because of it would
-// get nothing for seconds.
+// Why: a lost segment stops a connection for 200 ms at any rate; a rail that seemed slow because of
+// it would get nothing for seconds.
 TEST_F(RailMeterTest, RecoversQuicklyFromOnePause) {
   Busy(1e9, 100 * kMs);
   now += 200 * kMs;

@@ -1,5 +1,5 @@
-// Which rail a frame takes, in virtual time: several rails together carry the sum of what each carries alone,
-// even if their rates differ or change.
+// Which rail a frame takes, in virtual time: several rails together carry the sum of what each
+// carries alone, even if their rates differ or change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,8 +42,8 @@ class RailScheduleTest : public testing::Test {
   }
 };
 
-// The end of a step waits for the latency, however many rails there are, so that must be a small part of the
-// whole.
+// The end of a step waits for the latency, however many rails there are, so that must be a small
+// part of the whole.
 TEST_F(RailScheduleTest, TwoEqualRailsCarryAlmostTwice) {
   for (const double rate : {1e8, 1.25e9, 5e9}) {
     for (const std::uint64_t latency : {5'000u, 50'000u, 200'000u}) {
@@ -77,9 +77,9 @@ TEST_F(RailScheduleTest, EightRailsOfAllKindsCarryAlmostTheirSum) {
   EXPECT_GE(Rate(cables) / sum, 0.9);
 }
 
-// Why: a cable may train down, or be shared for a while.
-// How: one of two equal rails drops to a tenth, and later rises to four times; after half a second of traffic
-// both together must carry their full rate again.
+// Why: a cable may train down, or be shared for a while. How: one of two equal rails drops to a
+// tenth, and later rises to four times; after half a second of traffic both together must carry
+// their full rate again.
 TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e9, 20'000));
@@ -96,10 +96,9 @@ TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   }
 }
 
-// Why: a rail may have started on a busy machine, and a rail that never gets a frame cannot show that it is
-// good.
-// How: one of two equal rails has a latency of 100 ms while it is alone, then the other's. Steps continue,
-// and after some seconds both carry their share.
+// Why: a rail may have started on a busy machine, and a rail that never gets a frame cannot show
+// that it is good. How: one of two equal rails has a latency of 100 ms while it is alone, then the
+// other's. Steps continue, and after some seconds both carry their share.
 TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e8, 100 * kMs));
@@ -111,10 +110,9 @@ TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   EXPECT_GE(Carry(two), 0.95 * 2e8);
 }
 
-// Why: acknowledgements queue behind the peer's data, so both sides wait for the other's queue. That must not
-// keep rails empty.
-// How: slow cables, and a step in each direction at once, twice: in the first they are measured; after it a
-// tick reports a heartbeat's round trip.
+// Why: acknowledgements queue behind the peer's data, so both sides wait for the other's queue.
+// That must not keep rails empty. How: slow cables, and a step in each direction at once, twice: in
+// the first they are measured; after it a tick reports a heartbeat's round trip.
 TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceInBothDirectionsAtOnce) {
   const auto both_ways = [](std::size_t rails) {
     static const std::vector<std::byte> source(kStep, std::byte{1});

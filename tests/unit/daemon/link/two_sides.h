@@ -1,5 +1,5 @@
-// The two sides of a link in virtual time, and the cables between them: each has a rate and a latency, may
-// lose single frames, and may be cut at one end or both.
+// The two sides of a link in virtual time, and the cables between them: each has a rate and a
+// latency, may lose single frames, and may be cut at one end or both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -131,8 +131,8 @@ class CableRail final : public ground::SimulatedRail {
       lane().carried_bytes += frame.header.payload_bytes;
     }
   }
-  // Everything that has arrived by now; commands are taken as late as possible. `half`: up to the first data
-  // frame, whose header is read, and half of its payload.
+  // Everything that has arrived by now; commands are taken as late as possible. `half`: up to the
+  // first data frame, whose header is read, and half of its payload.
   void Read(bool half = false) {
     Lane& from = cable_->lanes[1 - side_];
     while (!is_down() && !from.silent && !from.frames.empty() && from.frames.front().written &&

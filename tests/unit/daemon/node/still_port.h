@@ -1,5 +1,5 @@
-// A machine, processes and a log with which a node's parts do nothing: a base for tests that override
-// one function.
+// A machine, processes and a log with which a node's parts do nothing: a base for tests that
+// override one function.
 //
 // Owner: a test. Thread: its own. Memory: none.
 #pragma once

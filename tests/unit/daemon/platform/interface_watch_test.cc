@@ -1,5 +1,5 @@
-// Reports about interfaces that come and go; on Linux a virtual cable is really pulled, in the test's own
-// network namespace.
+// Reports about interfaces that come and go; on Linux a virtual cable is really pulled, in the
+// test's own network namespace.
 #include "daemon/platform/interface_watch.h"
 
 #include <gmock/gmock.h>

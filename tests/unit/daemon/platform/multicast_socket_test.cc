@@ -1,5 +1,5 @@
-// Hellos are sent and received on the intended interface only; on Linux over virtual cables in the test's own
-// network namespace, which come and go.
+// Hellos are sent and received on the intended interface only; on Linux over virtual cables in the
+// test's own network namespace, which come and go.
 #include "daemon/platform/multicast_socket.h"
 
 #include <gmock/gmock.h>

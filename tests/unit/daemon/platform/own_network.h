@@ -20,9 +20,9 @@ inline bool WriteFile(const char* file, const std::string& text) {
 // NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
 inline bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
 
-// Moves the process into a user and a network namespace, where it stays for all later tests: the system
-// refuses a second move, because the process's group has no name in the first. Returns false if that is not
-// allowed.
+// Moves the process into a user and a network namespace, where it stays for all later tests: the
+// system refuses a second move, because the process's group has no name in the first. Returns false
+// if that is not allowed.
 inline bool EnterOwnNetwork() {
   static const bool is_inside = [] {
     const std::string root = "0 " + std::to_string(::geteuid()) + " 1";

@@ -34,8 +34,8 @@ TEST(ProcessExitTest, ReportsAKilledProcess) {
   EXPECT_TRUE(IsReadable(exit.descriptor(), kNeverMs));
 }
 
-// Why: a process may have several sessions, and ends them in any order. macOS watches the process once; the
-// end of one session must not stop the notification of the others.
+// Why: a process may have several sessions, and ends them in any order. macOS watches the process
+// once; the end of one session must not stop the notification of the others.
 TEST(ProcessExitTest, NotifiesAllWatchersOfOneProcess) {
   ForkedChild child(Wait);
   const ProcessExit first = ProcessExit::Watch(child.pid());

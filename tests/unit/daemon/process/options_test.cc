@@ -40,8 +40,8 @@ TEST(OptionsTest, AcceptEveryOption) {
   EXPECT_TRUE(options.is_private && options.check_config);
 }
 
-// Why: an empty variable of a script meant the default socket, and a relative path another file in each
-// working directory. The configuration's path is refused with the same message.
+// Why: an empty variable of a script meant the default socket, and a relative path another file in
+// each working directory. The configuration's path is refused with the same message.
 TEST(OptionsTest, RefuseASocketPathThatTheConfigurationMayNotHave) {
   for (const auto& [path, expected] :
        {std::pair<std::string, std::string>("", "expected a path that begins with /, got \"\""),

@@ -1,5 +1,5 @@
-// A field of the configuration is defined once, as a row in config.proto: its bounds are checked, and the
-// annotated file shows the values that the daemon uses.
+// A field of the configuration is defined once, as a row in config.proto: its bounds are checked,
+// and the annotated file shows the values that the daemon uses.
 #include "daemon/process/settings.h"
 
 #include <gmock/gmock.h>

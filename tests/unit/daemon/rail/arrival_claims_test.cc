@@ -1,4 +1,5 @@
-// Numbers and bytes that several rails claim: one of them gets each, and what a rail gives back is not lost.
+// Numbers and bytes that several rails claim: one of them gets each, and what a rail gives back is
+// not lost.
 #include "daemon/rail/arrival_claims.h"
 
 #include <gtest/gtest.h>
@@ -55,9 +56,9 @@ TEST(ArrivalClaimsTest, StartsAgainAtOneAfterItsMemoryWasFreed) {
   static_assert(sizeof(ArrivalClaims) < wire::kWindow, "it lies in each link");
 }
 
-// Why: two rails that both place a frame would add it twice.
-// How: rails race for each number of many windows. Some give back what they got and request another copy; the
-// loop continues once a whole window has been placed.
+// Why: two rails that both place a frame would add it twice. How: rails race for each number of
+// many windows. Some give back what they got and request another copy; the loop continues once a
+// whole window has been placed.
 TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
   constexpr std::uint64_t kNumbers = 20 * wire::kWindow;
   constexpr int kThreads = 4;
@@ -210,8 +211,9 @@ TEST_F(PostedReceivesTest, NamesTheFrameThatNoRailHasWhenACopyWasDropped) {
   EXPECT_EQ(Begin(1, Data(1, 0, 1000)), Place::kDirect);
 }
 
-// Why: a rail that has joined later cannot know all earlier withdrawals. If it dropped unknown data, it would
-// drop data whose receive is waiting among the commands, count it as received, and it would never be resent.
+// Why: a rail that has joined later cannot know all earlier withdrawals. If it dropped unknown
+// data, it would drop data whose receive is waiting among the commands, count it as received, and
+// it would never be resent.
 TEST_F(PostedReceivesTest, AsksAgainForAReceiveThatWaitsAmongTheCommands) {
   rails[1].AssumeEarlierWithdrawals();
   for (const int rail : {0, 1}) {
@@ -250,8 +252,8 @@ TEST_F(PostedReceivesTest, DropsTheRestOfAFrameThatIsWithdrawn) {
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kDropped);
 }
 
-// Why: a payload is combined while it is read. If its rail ends within it, it arrives again on another rail
-// and is combined from the beginning.
+// Why: a payload is combined while it is read. If its rail ends within it, it arrives again on
+// another rail and is combined from the beginning.
 class PlacingInPartsTest : public PostedReceivesTest {
  protected:
   static constexpr std::uint32_t kBytes = 100'000;

@@ -1,5 +1,5 @@
-// How much a reader reads at a time, and where to: this saves a copy for large payloads and a system call for
-// small ones. The tests of rails cover what happens to the bytes.
+// How much a reader reads at a time, and where to: this saves a copy for large payloads and a
+// system call for small ones. The tests of rails cover what happens to the bytes.
 #include "daemon/rail/frame_reader.h"
 
 #include <gmock/gmock.h>
@@ -139,8 +139,8 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
   FrameReader reader_{socket_, stream_, *this};
 };
 
-// Why: a grant before the payload made the reader read ahead as for small frames, and copy a quarter of the
-// payload.
+// Why: a grant before the payload made the reader read ahead as for small frames, and copy a
+// quarter of the payload.
 TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverPrecededIt) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kGrant, 1, 0), std::byte{});
@@ -161,8 +161,8 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherIfNothingLargeIsPosted) {
   EXPECT_EQ(stream_.reads, 1);
 }
 
-// Why: an empty read costs a system call for each small operation. TLS may have taken more from the socket
-// than it has returned.
+// Why: an empty read costs a system call for each small operation. TLS may have taken more from the
+// socket than it has returned.
 TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyIfBytesMayBeLeft) {
   for (const bool reads_all : {true, false}) {
     stream_.reads_all_there_is = reads_all;
@@ -184,7 +184,8 @@ TEST_F(FrameReaderTest, ReadsOnAfterAFullRead) {
   EXPECT_EQ(events_.size(), 8u);
 }
 
-// Why: a large receive may be posted as long as its peer is busy, while other ranks' small frames pass.
+// Why: a large receive may be posted as long as its peer is busy, while other ranks' small frames
+// pass.
 TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhileALargeReceiveIsPosted) {
   ExpectLarge();
   for (std::uint64_t i = 1; i <= 4; ++i) {
@@ -213,10 +214,10 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
 }
 
 // Why: the network may change any bit, and a corrupt length would make the reader wait forever.
-// How: each bit of a header and some of the payload's bytes, in payloads that are read directly to their
-// place, staged and combined, or read ahead, in reads of several sizes. Such a frame causes no event, and the
-// frame before it does. Data is requested again, because processes may write to its memory; anything else
-// ends the rail.
+// How: each bit of a header and some of the payload's bytes, in payloads that are read directly to
+// their place, staged and combined, or read ahead, in reads of several sizes. Such a frame causes
+// no event, and the frame before it does. Data is requested again, because processes may write to
+// its memory; anything else ends the rail.
 TEST_F(FrameReaderTest, IgnoresAFrameWithAFlippedBit) {
   constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
   std::vector<std::size_t> bits;
@@ -266,9 +267,8 @@ TEST_F(FrameReaderTest, IgnoresAFrameWithAFlippedBit) {
   }
 }
 
-// Why: the network may swallow frames and pass on heartbeats; then no side falls silent, and a wait for a
-// frame never ends.
-// How: each of four frames is missing, heartbeats included.
+// Why: the network may swallow frames and pass on heartbeats; then no side falls silent, and a wait
+// for a frame never ends. How: each of four frames is missing, heartbeats included.
 TEST_F(FrameReaderTest, FindsMissingFramesByHeartbeats) {
   for (std::uint64_t missing = 1; missing <= 5; ++missing) {
     WaitingBytes stream;
@@ -293,7 +293,8 @@ TEST_F(FrameReaderTest, FindsMissingFramesByHeartbeats) {
   }
 }
 
-// Why: an RDMA device may lose messages, which its stream reports; older releases did not count frames.
+// Why: an RDMA device may lose messages, which its stream reports; older releases did not count
+// frames.
 TEST_F(FrameReaderTest, CountsFramesFromTheNextHeartbeatAfterAGap) {
   stream_.Append(Header(wire::FrameType::kEager, 1, 100), std::byte{7});
   AppendSignOfLife(wire::FrameType::kEcho, 0);
@@ -345,8 +346,8 @@ TEST_F(FrameReaderTest, EndsAtAHeartbeatWithinAPayloadIfThePeersMarkIsKnown) {
   }
 }
 
-// Why: a frame that is requested again, and what follows it, arrive as any other. Bytes of an operation that
-// was withdrawn in the meantime do not matter.
+// Why: a frame that is requested again, and what follows it, arrive as any other. Bytes of an
+// operation that was withdrawn in the meantime do not matter.
 TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kData, 1, kLarge), std::byte{7});
@@ -361,9 +362,9 @@ TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
   EXPECT_EQ(place_, std::vector<std::byte>(kLarge, std::byte{7}));
 }
 
-// Why: a process that writes into the memory that it receives in would make every sum wrong, and everything
-// after that frame on the link would wait.
-// How: it does so during repeated data, which is read to another place.
+// Why: a process that writes into the memory that it receives in would make every sum wrong, and
+// everything after that frame on the link would wait. How: it does so during repeated data, which
+// is read to another place.
 TEST_F(FrameReaderTest, PlacesRepeatedDataOnceItsSumIsRight) {
   ReadHalfOfWhatComesOnceMore();
   ASSERT_TRUE(events_.empty());
@@ -400,8 +401,8 @@ TEST_F(FrameReaderTest, IgnoresCorruptionInADuplicate) {
   EXPECT_TRUE(events_[1].duplicate);
 }
 
-// Why: a buffer that is reused too soon would change a payload that is still in use.
-// How: frames of any length, each filled with its own number, in reads of any length. They are given back in
+// Why: a buffer that is reused too soon would change a payload that is still in use. How: frames of
+// any length, each filled with its own number, in reads of any length. They are given back in
 // order, at any time, and must be unchanged then.
 TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   std::mt19937 random(5);

@@ -74,8 +74,8 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
   EXPECT_EQ(arena.device->asked, 2);
 }
 
-// Why: the device reads registered memory in place, so its client must not return those pages to the system
-// in the meantime; a client without regions should.
+// Why: the device reads registered memory in place, so its client must not return those pages to
+// the system in the meantime; a client without regions should.
 TEST(ArenaRegionsTest, PinsTheClientsPagesWhileARegionExists) {
   PaperArena arena;
   int kept = 0;
@@ -89,7 +89,8 @@ TEST(ArenaRegionsTest, PinsTheClientsPagesWhileARegionExists) {
   arena.regions.Add({nullptr, memory.data(), memory.size(), -1, keep});
   arena.sends.Refresh(2);
   EXPECT_EQ(kept, 0);
-  // The client is returning some pages just now: registering is retried as soon as after a driver's refusal.
+  // The client is returning some pages just now: registering is retried as soon as after a driver's
+  // refusal.
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
   arena.Update(3);
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
@@ -106,8 +107,8 @@ TEST(ArenaRegionsTest, PinsTheClientsPagesWhileARegionExists) {
   EXPECT_EQ(kept, 0);
 }
 
-// Why: other processes have regions as well; a driver's refusal is not a failure, and must not be repeated
-// all the time.
+// Why: other processes have regions as well; a driver's refusal is not a failure, and must not be
+// repeated all the time.
 TEST(ArenaRegionsTest, RetriesARefusedRegistrationLater) {
   PaperArena arena;
   arena.device->refuses = true;

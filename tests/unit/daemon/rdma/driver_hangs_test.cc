@@ -9,8 +9,8 @@ namespace {
 class DriverHangsTest : public RdmaRailsTest {
  protected:
   DriverHangsTest() { rdma::FakeVerbsControl::ForgetHung(); }
-  // Every hanging call returns, and then everything is released, including a queue pair that is made only
-  // then, when it is no longer needed.
+  // Every hanging call returns, and then everything is released, including a queue pair that is
+  // made only then, when it is no longer needed.
   ~DriverHangsTest() override {
     control.Want("");
     a.reset();
@@ -35,8 +35,8 @@ class DriverHangsTest : public RdmaRailsTest {
   }
 };
 
-// Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One a minute,
-// for weeks, would exhaust the machine.
+// Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One a
+// minute, for weeks, would exhaust the machine.
 TEST_F(DriverHangsTest, LeavesFewThreadsInADriverThatNeverReturns) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     KnowTheDevice(options, rdma);
@@ -53,7 +53,8 @@ TEST_F(DriverHangsTest, LeavesFewThreadsInADriverThatNeverReturns) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
 }
 
-// Why: set-up is retried while one call has not returned, and a neighbour may send any number of offers.
+// Why: set-up is retried while one call has not returned, and a neighbour may send any number of
+// offers.
 TEST_F(DriverHangsTest, QueuesNoUnboundedJobs) {
   control.Want("hang ibv_create_qp");
   platform::Wakeup bell;

@@ -1,5 +1,5 @@
-// A driver in a separate process: messages pass as through a driver in this process, and this one survives
-// whatever happens to that one.
+// A driver in a separate process: messages pass as through a driver in this process, and this one
+// survives whatever happens to that one.
 #include "daemon/rdma/driver_process.h"
 
 #include <poll.h>
@@ -129,7 +129,8 @@ TEST_F(DriverProcessTest, EndsWithItsDevice) {
   EXPECT_FALSE(IsAlive(pid));
 }
 
-// Sending without a copy: the process maps the arena by its descriptor, from the piece's own offset on.
+// Sending without a copy: the process maps the arena by its descriptor, from the piece's own offset
+// on.
 TEST_F(DriverProcessTest, SendsFromAnArenaThatItHasMapped) {
   Joined joined = Join();
   auto arena = platform::SharedSegment::Create("arena", 4 << 20);
@@ -159,8 +160,8 @@ TEST_F(DriverProcessTest, RegistersOnlyWhatAnotherProcessCanMap) {
   EXPECT_TRUE(absl::IsUnavailable(region.status())) << region.status();
 }
 
-// Why: it is unknown whether Apple's driver registers shared mappings. If it does not, messages are copied
-// once more, and arenas are not registered.
+// Why: it is unknown whether Apple's driver registers shared mappings. If it does not, messages are
+// copied once more, and arenas are not registered.
 TEST_F(DriverProcessTest, CopiesMessagesIfTheDriverRefusesSharedMemory) {
   control_.Want("refuse_shared 1");
   Joined joined = Join();
@@ -171,7 +172,8 @@ TEST_F(DriverProcessTest, CopiesMessagesIfTheDriverRefusesSharedMemory) {
   EXPECT_FALSE(joined.device_a->Register(memory, arena->data(), arena->bytes()).ok());
 }
 
-// Why: memory that the driver may still read must not be unmapped before the driver has released it.
+// Why: memory that the driver may still read must not be unmapped before the driver has released
+// it.
 TEST_F(DriverProcessTest, DestroysAQueuePairBeforeItsMemoryGoes) {
   Joined joined = Join();
   control_.Want("delay_us 2000");
@@ -291,8 +293,8 @@ TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessCorruptsIt) {
   EXPECT_EQ(message_of(joined), std::string(HeaderOf(*joined.a).why.size(), '?'));
 }
 
-// Why: completions of one poll point to the same text, which must neither vanish nor change with the next
-// poll.
+// Why: completions of one poll point to the same text, which must neither vanish nor change with
+// the next poll.
 TEST_F(DriverProcessTest, KeepsTheReasonOfAllFailuresOfOnePoll) {
   Joined joined = Join();
   QueueHeader& header = HeaderOf(*joined.a);

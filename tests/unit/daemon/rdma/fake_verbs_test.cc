@@ -1,5 +1,5 @@
-// The fake verbs stand in for missing hardware. A client of verbs that uses none of the daemon's code breaks
-// the rules that they claim to enforce (tests/fake_verbs/README.md). trials_test and
+// The fake verbs stand in for missing hardware. A client of verbs that uses none of the daemon's
+// code breaks the rules that they claim to enforce (tests/fake_verbs/README.md). trials_test and
 // operations/test_rdma_shown.py break others.
 #include <fcntl.h>
 #include <poll.h>

@@ -42,8 +42,8 @@ TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
   EXPECT_EQ(pair.sent_with_frames[0], 4) << "the others are reserved for messages without frames";
 }
 
-// Why: a daemon may be stopped while its device keeps running: posted receives take messages, and none is
-// posted again. However long that lasts, each message has a receive.
+// Why: a daemon may be stopped while its device keeps running: posted receives take messages, and
+// none is posted again. However long that lasts, each message has a receive.
 TEST(MessageStreamTest, SendsNoMoreToASideThatIsStopped) {
   Pair pair;
   std::uint64_t sequence = 1;
@@ -63,8 +63,8 @@ TEST(MessageStreamTest, SendsNoMoreToASideThatIsStopped) {
   EXPECT_GT(pair.ends[1].frames.size(), before);
 }
 
-// Why: after a pause, a side reads messages that the other one sent before it had received this side's last
-// message. They say nothing about that message, which still has its receive.
+// Why: after a pause, a side reads messages that the other one sent before it had received this
+// side's last message. They say nothing about that message, which still has its receive.
 TEST(MessageStreamTest, DoesNotMistakeAnOldMessageForALostOne) {
   Pair pair;
   pair.now += MessageStream::kKeepAliveNs;
@@ -128,8 +128,8 @@ TEST(MessageStreamTest, LosesOnlyTheFramesThatWereInALostMessage) {
   EXPECT_EQ(pair.ends[1].stream->lost_messages(), 1u);
 }
 
-// A frame over many messages, one of which is lost in the middle: messages with only the rest of it are
-// skipped.
+// A frame over many messages, one of which is lost in the middle: messages with only the rest of it
+// are skipped.
 TEST(MessageStreamTest, SkipsTheRestOfAPartlyLostFrame) {
   Pair pair;
   int number = 0;
@@ -142,8 +142,8 @@ TEST(MessageStreamTest, SkipsTheRestOfAPartlyLostFrame) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: while half a frame is kept here, its copy on another rail looks like a duplicate. How: the end of a
-// frame is lost, and an empty message reveals it.
+// Why: while half a frame is kept here, its copy on another rail looks like a duplicate. How: the
+// end of a frame is lost, and an empty message reveals it.
 TEST(MessageStreamTest, ReportsAGapBeforeMoreFramesArrive) {
   Pair pair;
   int number = 0;

@@ -1,4 +1,5 @@
-// The program that probes and calls the driver in tests; the daemon does the same with these arguments.
+// The program that probes and calls the driver in tests; the daemon does the same with these
+// arguments.
 #include <cstring>
 
 #include "daemon/rdma/driver_process.h"

@@ -1,5 +1,5 @@
-// Large payload that is sent without a header, from its own place: the other side receives a whole frame or
-// nothing, whatever is lost, late or overwritten.
+// Large payload that is sent without a header, from its own place: the other side receives a whole
+// frame or nothing, whatever is lost, late or overwritten.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -84,8 +84,8 @@ TEST(RawMessagesTest, SendsNoMessageAcrossTheEndOfARegion) {
   EXPECT_GT(pair.sent_raw[0], 100);
 }
 
-// Why: raw messages have no numbers of their own; whichever is lost, later ones must not take its place. How:
-// each message of three frames is lost once.
+// Why: raw messages have no numbers of their own; whichever is lost, later ones must not take its
+// place. How: each message of three frames is lost once.
 TEST(RawMessagesTest, LosesAWholeFrameWhicheverMessageIsLost) {
   int messages = 1;
   for (int lost = 1; lost <= messages; ++lost) {
@@ -107,7 +107,8 @@ TEST(RawMessagesTest, LosesAWholeFrameWhicheverMessageIsLost) {
   EXPECT_GT(messages, 6 * 19);
 }
 
-// Two messages of one group are lost, and the header after it, so that the next group could complete it.
+// Two messages of one group are lost, and the header after it, so that the next group could
+// complete it.
 TEST(RawMessagesTest, DoesNotCompleteAGroupWithTheNextOne) {
   Pair pair(16, kSlot, RegisteredArena());
   int number = 0;
@@ -181,8 +182,8 @@ TEST(RawMessagesTest, IsCorrectUnderLossAndDelay) {
   }
 }
 
-// Why: transmitted memory may be overwritten once it is acknowledged, and the other side may acknowledge it
-// before this side learns that it was sent.
+// Why: transmitted memory may be overwritten once it is acknowledged, and the other side may
+// acknowledge it before this side learns that it was sent.
 TEST(RawMessagesTest, AFrameIsTransmittedOnceAllOfItWasRead) {
   Pair pair(16, kSlot, RegisteredArena());
   pair.completes = false;
@@ -212,9 +213,9 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceAllOfItWasRead) {
   EXPECT_EQ(writer.transmitted(), 2u);
 }
 
-// Why: when a rail ends, its driver may still have messages to send, from memory that is then overwritten.
-// How: a queue pair reads some of the posted messages, the rail ends, the memory is overwritten, and the rest
-// is read: at each point.
+// Why: when a rail ends, its driver may still have messages to send, from memory that is then
+// overwritten. How: a queue pair reads some of the posted messages, the rail ends, the memory is
+// overwritten, and the rest is read: at each point.
 TEST(RawMessagesTest, IgnoresMessagesSentAfterTheRailEnded) {
   std::size_t posted = 1;
   std::size_t most_frames = 0;
@@ -243,7 +244,8 @@ TEST(RawMessagesTest, IgnoresMessagesSentAfterTheRailEnded) {
   EXPECT_GE(most_frames, 2u);
 }
 
-// Why: payload comes from a client, which may know the form of headers, but not this connection's number.
+// Why: payload comes from a client, which may know the form of headers, but not this connection's
+// number.
 TEST(RawMessagesTest, DoesNotMistakePayloadForAHeader) {
   Pair pair(16, kSlot, RegisteredArena());
   MessageHeader header;
@@ -273,8 +275,8 @@ TEST(RawMessagesTest, DoesNotMistakePayloadForAHeader) {
   EXPECT_EQ(std::memcmp(payload, from.arena->memory.data(), 20'000), 0);
 }
 
-// Why: the process at the other end may send anything. Sending only raw messages costs it nothing, and us a
-// little each.
+// Why: the process at the other end may send anything. Sending only raw messages costs it nothing,
+// and us a little each.
 TEST(RawMessagesTest, RefusesAPeerThatSendsOnlyRawMessages) {
   End end(8, kSlot, 1000 * kMs);
   bool taken = true;

@@ -1,6 +1,6 @@
-// The rules for all rails, over queue pairs of the fake verbs: Apple's kind, Linux's kind, and one that loses
-// messages. Also over two devices of this machine, if MLXCOMM_TEST_RDMA="rxe0=10.77.0.1,rxe1=10.77.0.2" names
-// them and their addresses.
+// The rules for all rails, over queue pairs of the fake verbs: Apple's kind, Linux's kind, and one
+// that loses messages. Also over two devices of this machine, if
+// MLXCOMM_TEST_RDMA="rxe0=10.77.0.1,rxe1=10.77.0.2" names them and their addresses.
 #include <arpa/inet.h>
 
 #include <cstdlib>
@@ -78,8 +78,8 @@ class RdmaRails final : public RailMaker {
     }
     return rails;
   }
-  // Its work fails, sometimes at one end only: the other one notices by silence, which takes time. A test
-  // cannot break real ones.
+  // Its work fails, sometimes at one end only: the other one notices by silence, which takes time.
+  // A test cannot break real ones.
   bool Cut(std::size_t which) override {
     if (!is_fake_) return false;
     control_.BreakPair(numbers_[which][0]);

@@ -1,5 +1,5 @@
-// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: the rails are made
-// automatically, carry data, end and come back, while the connection carries on.
+// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: the rails
+// are made automatically, carry data, end and come back, while the connection carries on.
 #include <random>
 
 #include "daemon/fabric/authentication.h"
@@ -61,9 +61,9 @@ TEST_F(RdmaRailsTest, ClosesARemovedDeviceAndReopensItWhenItIsBack) {
   std::filesystem::remove(entry);
 }
 
-// Why: after idle hours the rail must still work, or its failure must be known. How: neither side sends
-// anything; heartbeats pass over the queue pair itself, in both directions. When they no longer arrive, the
-// rail ends although the connection beside it is alive.
+// Why: after idle hours the rail must still work, or its failure must be known. How: neither side
+// sends anything; heartbeats pass over the queue pair itself, in both directions. When they no
+// longer arrive, the rail ends although the connection beside it is alive.
 TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -87,8 +87,8 @@ TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: the queue pair of a stopped daemon accepts messages without any notification. How: silence would be
-// noticed only after an hour.
+// Why: the queue pair of a stopped daemon accepts messages without any notification. How: silence
+// would be noticed only after an hour.
 TEST_F(RdmaRailsTest, EndsWithTheConnectionOfAStoppedDaemon) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.heartbeat_timeout_ns = 3'600'000'000'000;
@@ -98,8 +98,8 @@ TEST_F(RdmaRailsTest, EndsWithTheConnectionOfAStoppedDaemon) {
   ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
 }
 
-// Why: a connection that is cut does not mean that the daemon has stopped: the queue pair carries the
-// channel.
+// Why: a connection that is cut does not mean that the daemon has stopped: the queue pair carries
+// the channel.
 TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsDown) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -115,8 +115,8 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsDown) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: the connection's proof covers the queue pair beside it, and a key that is no longer accepted must not
-// live on in one.
+// Why: the connection's proof covers the queue pair beside it, and a key that is no longer accepted
+// must not live on in one.
 TEST_F(RdmaRailsTest, StaysIfTheConnectionIsProvedAgainAndEndsOtherwise) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.new_proof_timeout_ns = 1'000'000'000;
@@ -138,7 +138,8 @@ TEST_F(RdmaRailsTest, StaysIfTheConnectionIsProvedAgainAndEndsOtherwise) {
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
 
-// Why: a device that corrupts messages longer than a frame does not report it, as before macOS 26.3.
+// Why: a device that corrupts messages longer than a frame does not report it, as before macOS
+// 26.3.
 TEST_F(RdmaRailsTest, SendsOneFramePerMessageIfADeviceSupportsNoMore) {
   control.Want("one_frame_only 1");
   Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
@@ -152,8 +153,8 @@ TEST_F(RdmaRailsTest, SendsOneFramePerMessageIfADeviceSupportsNoMore) {
   EXPECT_GE(Rdma(*a).sent_bytes(), before + 1024 * 1024);
 }
 
-// Why: a key holder may send anything. How: set-up messages of random bits, and repeated offers of one
-// number, while rails are made; then it is quiet, and the rail is up.
+// Why: a key holder may send anything. How: set-up messages of random bits, and repeated offers of
+// one number, while rails are made; then it is quiet, and the rail is up.
 TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -233,8 +234,8 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   Carry(1024 * 1024);
 }
 
-// Why: a driver that hangs may read posted memory at any time, long after its rail has ended and the client
-// has left. Nothing waits for it, and the pages are kept for it.
+// Why: a driver that hangs may read posted memory at any time, long after its rail has ended and
+// the client has left. Nothing waits for it, and the pages are kept for it.
 TEST_F(RdmaRailsTest, KeepsAnArenaOnlyForADriverThatHangs) {
   Join();
   Arena arena;

@@ -109,8 +109,8 @@ class SetupTest : public testing::Test {
   std::unique_ptr<Side> answerer;
 };
 
-// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ. How: whichever
-// side is the older, both must end with messages of one frame, without a pause.
+// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ. How:
+// whichever side is the older, both must end with messages of one frame, without a pause.
 TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesSupport) {
   const Limits earlier = AppleLimits("26.2.1");
   ASSERT_EQ(earlier.message_bytes_max, apple::kFrameBytes);
@@ -226,7 +226,8 @@ TEST_F(SetupTest, UsesNoMoreMemoryThanItsOwnLimitsAllow) {
       << offerer->setup.detail();
 }
 
-// Why: a rail that exists on one side only accepts messages that never arrive, without any notification.
+// Why: a rail that exists on one side only accepts messages that never arrive, without any
+// notification.
 TEST_F(SetupTest, BothSidesGiveUpIfOneCannotAddTheRail) {
   for (const bool at_offerer : {true, false}) {
     offerer = std::make_unique<Side>(true, Limits());

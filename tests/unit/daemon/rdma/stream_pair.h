@@ -1,5 +1,5 @@
-// Two message streams and the messages in flight between them, in one virtual time; and a fake arena,
-// registered with a fake device, that one of them may send from.
+// Two message streams and the messages in flight between them, in one virtual time; and a fake
+// arena, registered with a fake device, that one of them may send from.
 //
 // Owner: a test. Thread: its own. Memory: the streams' slots and the messages.
 #pragma once

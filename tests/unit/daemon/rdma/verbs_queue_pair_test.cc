@@ -38,8 +38,8 @@ TEST_F(VerbsQueuePairTest, ReportsWhyThereIsNoLibrary) {
       << other.status();
 }
 
-// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is polled,
-// its depth is the requested one, and a failure has a number.
+// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is
+// polled, its depth is the requested one, and a failure has a number.
 TEST_F(VerbsQueuePairTest, CarriesMessagesWithTheRequiredFunctionsOnly) {
   library_ = *LoadLibrary(FAKE_VERBS_LEAST);
   auto [a, b] = Connected();
@@ -100,8 +100,8 @@ TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndReportsThem) {
   EXPECT_EQ(a->Slot(0)[0], std::byte{9});
 }
 
-// Why: the daemon's own limit must come before the driver's, because a driver's EBUSY reads as if waiting
-// would help.
+// Why: the daemon's own limit must come before the driver's, because a driver's EBUSY reads as if
+// waiting would help.
 TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
   const auto device = Open("rdma_en1");
   std::vector<std::unique_ptr<QueuePair>> pairs;
@@ -134,8 +134,8 @@ TEST_F(VerbsQueuePairTest, ReportsThatOthersHoldTheQueuePairs) {
   EXPECT_NE(refused.message().find("other processes"), std::string::npos) << refused;
 }
 
-// Why: the granted depth, in frames, is the limit; not all drivers refuse posts beyond it, and they fail
-// later.
+// Why: the granted depth, in frames, is the limit; not all drivers refuse posts beyond it, and they
+// fail later.
 TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   Want("grant 32");
   auto [a, b] = Connected();
@@ -150,8 +150,8 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 
-// Why: Macs' devices are known to carry data only between IPv4 GIDs, which appear some time after the cable
-// is plugged in. The first GID belongs to an address other than the link's.
+// Why: Macs' devices are known to carry data only between IPv4 GIDs, which appear some time after
+// the cable is plugged in. The first GID belongs to an address other than the link's.
 TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsOneExists) {
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};

@@ -51,8 +51,8 @@ TEST(EventLogTest, ContinuesAtTheReadersCursorInOrder) {
   EXPECT_TRUE(log.Read(cursor, 9, SeesAll).events.empty());
 }
 
-// Why: a reader may be stopped for hours while a cable flaps; memory must not grow, and the reader must
-// learn how many events it missed.
+// Why: a reader may be stopped for hours while a cable flaps; memory must not grow, and the reader
+// must learn how many events it missed.
 TEST(EventLogTest, DropsTheOldestAndReportsHowManyAReaderLost) {
   EventLog log;
   for (std::size_t i = 0; i < EventLog::kKeptMax + 5; ++i) Add(log, std::to_string(i));
@@ -93,7 +93,8 @@ TEST(EventLogTest, HidesOtherUsersEventsAndLosses) {
   EXPECT_EQ(part.lost, 0u);
 }
 
-// Why: "the last two" are the last that the reader may see; a busy user's jobs must not displace them.
+// Why: "the last two" are the last that the reader may see; a busy user's jobs must not displace
+// them.
 TEST(EventLogTest, CountsOnlyNewestEventsThatTheReaderMaySee) {
   EventLog log;
   for (const char* text : {"one", "two", "three"}) Add(log, text, "job_formed", "ann");

@@ -70,8 +70,8 @@ TEST(FlightRecorderTest, ReusesTheTrackThatWasClosedFirstWithoutItsOldEvents) {
   }
 }
 
-// Why: a cable that flaps, or is refused by the other end, has rails without frames; they must not replace
-// the track of a rail that carried data.
+// Why: a cable that flaps, or is refused by the other end, has rails without frames; they must not
+// replace the track of a rail that carried data.
 TEST(FlightRecorderTest, ReusesEmptyTracksFirst) {
   FlightRecorder recorder("node");
   for (std::size_t i = 0; i < FlightRecorder::kClosedTracksKept; ++i) {
@@ -114,7 +114,8 @@ TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
   EXPECT_EQ(names.back().nodes.size(), FlightRecorder::kNodesNamedMax);
 }
 
-// Why: a job may make and close a group in each step, and its world group is older than all of them.
+// Why: a job may make and close a group in each step, and its world group is older than all of
+// them.
 TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastClosedOnes) {
   FlightRecorder recorder("node");
   const std::uint64_t most = FlightRecorder::kGroupsGoneNamed;

@@ -42,8 +42,8 @@ TEST(OperationLifeTest, HasAllItsStagesInOrder) {
   EXPECT_EQ(life.last().rank, 2u);
 }
 
-// Why: a missing rank is not in the record, and the last of the other ranks is not to blame; small data is
-// sent before other nodes have called.
+// Why: a missing rank is not in the record, and the last of the other ranks is not to blame; small
+// data is sent before other nodes have called.
 TEST(OperationLifeTest, NamesTheLastRankOnlyOnceItIsDone) {
   std::vector<Event> events = {Of(1, EventKind::kHeard, 50, 2),
                                Of(1, EventKind::kSubmitted, 60, 0)};
@@ -106,8 +106,8 @@ TEST(OperationLifeTest, AddsUpTheBytesOfEachRail) {
   EXPECT_FALSE(lives[0].carriers[0].at_least);
 }
 
-// Why: a rail's ring is small compared with a large operation; if half of its bytes were reported as all of
-// them, the rail would look unused.
+// Why: a rail's ring is small compared with a large operation; if half of its bytes were reported
+// as all of them, the rail would look unused.
 TEST(OperationLifeTest, ReportsThatARailMayHaveCarriedMore) {
   std::vector<OperationLife> lives = LivesOf(
       std::vector<Event>{Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});

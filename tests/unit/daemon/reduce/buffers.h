@@ -15,8 +15,8 @@
 
 namespace mlxcomm::reduce {
 
-// One buffer; its first element lies `shift` elements into vector-aligned memory, with other bytes around the
-// buffer.
+// One buffer; its first element lies `shift` elements into vector-aligned memory, with other bytes
+// around the buffer.
 class Buffer {
  public:
   Buffer(DataType type, std::size_t elements, std::size_t shift)
@@ -70,8 +70,8 @@ inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
   return result;
 }
 
-// Runs `check` on every instruction set of this program and this machine. If the kernels lack one, as in
-// sanitizer builds, their baseline runs.
+// Runs `check` on every instruction set of this program and this machine. If the kernels lack one,
+// as in sanitizer builds, their baseline runs.
 template <typename Check>
 void OnEveryTarget(const Check& check) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -81,10 +81,9 @@ class CombineTest : public testing::TestWithParam<Case> {
   std::mt19937_64 random_{7};
 };
 
-// Why: whole vectors, their rest and streaming stores are different code. A rank with other buffer boundaries
-// would differ in the last bits.
-// How: lengths around the vector sizes, aligned and off by one element, on every instruction set of this
-// machine.
+// Why: whole vectors, their rest and streaming stores are different code. A rank with other buffer
+// boundaries would differ in the last bits. How: lengths around the vector sizes, aligned and off
+// by one element, on every instruction set of this machine.
 TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -132,9 +131,9 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPosition) {
   });
 }
 
-// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose the row's
-// other parameters. They are also used where stores cannot bypass the caches.
-// How: rows of some chunks and a rest, with elements of any size, and off by one element.
+// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose
+// the row's other parameters. They are also used where stores cannot bypass the caches. How: rows
+// of some chunks and a rest, with elements of any size, and off by one element.
 TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const auto [type, op] = GetParam();
   const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);
@@ -201,8 +200,8 @@ TEST(CopyTest, KeepsEveryBitOfEveryType) {
   }
 }
 
-// Why: meaningless requests are refused earlier; a kernel that did something else would turn such a bug into
-// wrong numbers.
+// Why: meaningless requests are refused earlier; a kernel that did something else would turn such a
+// bug into wrong numbers.
 TEST(RefusalDeathTest, AbortsIfTheOperatorHasNoMeaning) {
   const auto combine = [](const Reduction& reduction) {
     return Combined(reduction, {{0, 0}, {0, 0}});

@@ -37,8 +37,8 @@ Integer CombineIntegersOf(DataType type, ReduceOperator op, const std::vector<In
   return oracle::ElementOf<Integer>(Combined({type, op}, {column})[0]);
 }
 
-// Why: all ranks must notice that one rank's loss is NaN; the machine's own minimum and maximum drop a NaN on
-// one side.
+// Why: all ranks must notice that one rank's loss is NaN; the machine's own minimum and maximum
+// drop a NaN on one side.
 TEST(SpecialsTest, PropagatesNaNFromAnyInput) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -70,8 +70,8 @@ TEST(SpecialsTest, PropagatesInfinities) {
   });
 }
 
-// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in another order must agree
-// in every bit.
+// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in another order
+// must agree in every bit.
 TEST(SpecialsTest, OrdersNegativeZeroBelowZeroWhicheverComesFirst) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -206,8 +206,8 @@ Unit UnitOf(DataType type) {
   }
 }
 
-// Integers up to 2^bits times 2^-10, exact in the type, so that sums of 64 of them are exact in int64: an
-// oracle without an error of its own. Signs make sums cancel.
+// Integers up to 2^bits times 2^-10, exact in the type, so that sums of 64 of them are exact in
+// int64: an oracle without an error of its own. Signs make sums cancel.
 std::vector<std::int64_t> RandomTerms(DataType type, std::size_t count, std::mt19937_64& random) {
   int bits = 24;
   if (type == DataType::kFloat16) bits = 11;
@@ -221,9 +221,9 @@ std::vector<std::int64_t> RandomTerms(DataType type, std::size_t count, std::mt1
   return terms;
 }
 
-// Why: users judge precision by the bound in kernels.h; it must hold exactly.
-// How: 2 to 64 terms whose sum is known exactly, many times. The difference is computed in integers, except
-// for a mean.
+// Why: users judge precision by the bound in kernels.h; it must hold exactly. How: 2 to 64 terms
+// whose sum is known exactly, many times. The difference is computed in integers, except for a
+// mean.
 TEST(ErrorTest, OfSumsIsWithinTheBoundFor2To64Inputs) {
   std::mt19937_64 random(13);
   for (const DataType type : kReals) {

@@ -1,5 +1,5 @@
-// The expected result of a kernel: one element at a time, as bits, in plain C++ that shares only half.h with
-// the kernels.
+// The expected result of a kernel: one element at a time, as bits, in plain C++ that shares only
+// half.h with the kernels.
 #pragma once
 
 #include <cmath>
@@ -49,8 +49,8 @@ inline double Number(DataType type, Bits bits) {
   }
 }
 
-// Rounds once more if the type is narrower than float64: for numbers that are exact in float32, or for
-// inputs.
+// Rounds once more if the type is narrower than float64: for numbers that are exact in float32, or
+// for inputs.
 inline Bits Nearest(DataType type, double number) {
   switch (type) {
     case DataType::kFloat64: return BitsOf(number);
@@ -129,8 +129,8 @@ Bits OfIntegers(ReduceOperator op, const std::vector<Bits>& row) {
   Integer combined = ElementOf<Integer>(row[0]);
   for (std::size_t k = 1; k < row.size(); ++k) {
     const Integer next = ElementOf<Integer>(row[k]);
-    // The low bits are the same for any width. NOLINTBEGIN(bugprone-signed-char-misuse): the sign goes into
-    // bits that are cut off.
+    // The low bits are the same for any width. NOLINTBEGIN(bugprone-signed-char-misuse): the sign
+    // goes into bits that are cut off.
     const Bits a = static_cast<Bits>(combined);
     const Bits b = static_cast<Bits>(next);
     // NOLINTEND(bugprone-signed-char-misuse)

@@ -89,7 +89,8 @@ TEST(StoreChoiceTest, FindsEachOfTheThreeWhereItIsCheapest) {
   }
 }
 
-// Why: whole lines are worth their copy only if another core's cache has the lines that they replace.
+// Why: whole lines are worth their copy only if another core's cache has the lines that they
+// replace.
 TEST(StoreChoiceTest, UsesOrdinaryStoresForSmallStepsIfThatIsCheaper) {
   for (const std::uint64_t bytes : {kMiB / 4 + kParts, kMiB, 4 * kMiB}) {
     Machine machine;

@@ -1,5 +1,5 @@
-// The daemon's own memory: limited, warm when used again, and returned to the system if it is too much or
-// unused.
+// The daemon's own memory: limited, warm when used again, and returned to the system if it is too
+// much or unused.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -26,8 +26,8 @@ TEST(ClusterKeyTest, DerivesByHkdf) {
   EXPECT_EQ(KeyOf(7).IdText(), "42d35a0e736c7909");
 }
 
-// Why: a key for one purpose must reveal nothing about another, and the boundary between label and context
-// must be unambiguous.
+// Why: a key for one purpose must reveal nothing about another, and the boundary between label and
+// context must be unambiguous.
 TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   const std::vector<std::uint8_t> context = {'x'};
   const std::vector<DerivedKey> all = {KeyOf(7).Derive("proof"), KeyOf(8).Derive("proof"),

@@ -1,13 +1,14 @@
-// Tries the orders in which several parties can access shared memory: one access at a time, depth first, each
-// schedule from the beginning. Memory is sequentially consistent; reordering by processors is not explored.
+// Tries the orders in which several parties can access shared memory: one access at a time, depth
+// first, each schedule from the beginning. Memory is sequentially consistent; reordering by
+// processors is not explored.
 //
-// Before each access the running party continues, dies (within the bounds), or another party runs instead. A
-// state is explored only once: the contents of memory, and each party's steps and what it has read, which
-// determine its next steps. Before an access to a word that is only read, or used by one party only, no other
-// party runs, because the order makes no difference.
+// Before each access the running party continues, dies (within the bounds), or another party runs
+// instead. A state is explored only once: the contents of memory, and each party's steps and what
+// it has read, which determine its next steps. Before an access to a word that is only read, or
+// used by one party only, no other party runs, because the order makes no difference.
 //
-// Owner: the test. Thread: one; parties are fibers, whose frames must not own heap memory, because a dead
-// party never leaves its frames. Memory: the world's, at a fixed range.
+// Owner: the test. Thread: one; parties are fibers, whose frames must not own heap memory, because
+// a dead party never leaves its frames. Memory: the world's, at a fixed range.
 #pragma once
 
 #include <setjmp.h>
@@ -133,8 +134,8 @@ class Explorer {
     if (report_.violation.empty()) report_.violation = what;
     if (running_ != kNone) Leave();
   }
-  // Waits until condition() holds. Its reads are not steps. `idle`: running another party instead is not a
-  // preemption.
+  // Waits until condition() holds. Its reads are not steps. `idle`: running another party instead
+  // is not a preemption.
   template <typename Condition>
   void WaitUntil(const Condition& condition, bool idle = false) {
     Party& party = Of(running_);

@@ -1,13 +1,13 @@
-// A group of ranks and their daemon as parties of the explorer, with the shipped code, and the invariants of
-// every schedule:
+// A group of ranks and their daemon as parties of the explorer, with the shipped code, and the
+// invariants of every schedule:
 //
 // - Either no rank submits an operation to the daemon, or no rank ends it as met.
 // - The daemon gets each rank's operation at most once, whole, and never one that the rank met.
 // - A rank that meets reads each rank's contribution to this operation.
 // - No party waits forever, and no rank sleeps after the event it waits for.
 //
-// The daemon's operations are modelled: one is done once all ranks have submitted it, and fails once the
-// daemon has seen a rank's death.
+// The daemon's operations are modelled: one is done once all ranks have submitted it, and fails
+// once the daemon has seen a rank's death.
 //
 // Owner: the test. Thread: one. Memory: the page and the parties' state.
 #pragma once

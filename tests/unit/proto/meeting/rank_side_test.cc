@@ -155,8 +155,8 @@ TEST_F(CellsTest, StaysInsideTheCellsForAnyIndex) {
   EXPECT_EQ(Brought(0, 2), memory_.view().cell(0, kGenerations - 1));
 }
 
-// Why: a call that the daemon refuses does not count, and its number is used again. The number may have been
-// announced, so the next call goes to the daemon as well.
+// Why: a call that the daemon refuses does not count, and its number is used again. The number may
+// have been announced, so the next call goes to the daemon as well.
 TEST_F(RankSideTest, TakesBackTheLastCallsAndRepeatsThemThroughTheDaemon) {
   Open();
   const std::uint64_t number = Call(zero_, kSum, /*may_meet=*/false).number;

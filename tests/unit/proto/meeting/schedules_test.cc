@@ -1,7 +1,8 @@
-// Ranks and their daemon in all orders of their accesses to the page, within bounds, and with a rank's death
-// before any of them. For larger bounds:
+// Ranks and their daemon in all orders of their accesses to the page, within bounds, and with a
+// rank's death before any of them. For larger bounds:
 //
-//   MLXCOMM_EXPLORE_PREEMPTIONS=3   preemptions of parties that could have continued; "any": no bound
+//   MLXCOMM_EXPLORE_PREEMPTIONS=3   preemptions of parties that could have continued; "any": no
+//                                   bound
 //   MLXCOMM_EXPLORE_DEATHS=1        deaths of ranks
 //   MLXCOMM_EXPLORE_RANDOM=100000   random schedules of each scenario, from MLXCOMM_EXPLORE_SEED
 #include <gtest/gtest.h>
@@ -224,7 +225,8 @@ TEST(RecordsTest, AreWholeInAllOrders) {
   EXPECT_GT(world.most_left_out(), kRecords / 4) << "some were written over while it read";
 }
 
-// A party that writes the same value again, and then for one step a value that the other one must never see.
+// A party that writes the same value again, and then for one step a value that the other one must
+// never see.
 class WritesWorld : public World {
  public:
   Explorer& explorer() { return explorer_; }
@@ -254,8 +256,8 @@ class WritesWorld : public World {
   Explorer explorer_{*this, 2, reinterpret_cast<std::byte*>(words_.data()), sizeof words_};
 };
 
-// Why: the state before such a write was taken for the state after it, and the following steps were skipped;
-// so was, without a bound on preemptions, the first step of a new party.
+// Why: the state before such a write was taken for the state after it, and the following steps were
+// skipped; so was, without a bound on preemptions, the first step of a new party.
 TEST(ExplorerTest, ContinuesAfterAWriteThatChangesNothing) {
   for (const int preemptions : {1, Bounds::kAny}) {
     WritesWorld world;

@@ -19,9 +19,9 @@
 namespace mlxcomm::meeting::threads_test {
 namespace {
 
-// The daemon may read a call or an entry while a rank overwrites it, but detects that and drops the copy.
-// For the thread sanitizer these are atomic words; contributions are read by memcpy, so that it checks that
-// they are written before the announcement.
+// The daemon may read a call or an entry while a rank overwrites it, but detects that and drops the
+// copy. For the thread sanitizer these are atomic words; contributions are read by memcpy, so that
+// it checks that they are written before the announcement.
 struct ThreadSteps : SystemSteps {
   static void Copy(void* to, const void* from, std::size_t bytes) {
     if (bytes > sizeof(queue::SubmissionEntry)) {
@@ -140,8 +140,8 @@ class Job {
           case Progress::kDiffers: ADD_FAILURE() << "all call alike"; return false;
           case Progress::kWaits: break;
         }
-        // A rank asks the daemon if the rank it waits for will not call. Asking after a time would end all
-        // meetings on a busy machine.
+        // A rank asks the daemon if the rank it waits for will not call. Asking after a time would
+        // end all meetings on a busy machine.
         if (job.ended_[number].submitted != 0) job.asked_ = true;
         if (looks % 8 == 0 && CanPark()) {
           side.Sleep(number, from, 1'000'000);

@@ -195,8 +195,8 @@ TEST(DialTest, BringsTheDescriptorsOfAWelcome) {
 }
 
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
-// Why: between socket() and a later fcntl another thread may fork and exec, and its child would hold the
-// connection of a process that has ended.
+// Why: between socket() and a later fcntl another thread may fork and exec, and its child would
+// hold the connection of a process that has ended.
 TEST(DialTest, MakesAConnectionThatNoChildEverHolds) {
   const FakeDaemon daemon(Answering(Welcome(), kClientDescriptors));
   Dialed dialed;
@@ -231,9 +231,8 @@ TEST(DialTest, LimitsAMessageWithoutTerminator) {
   EXPECT_LT(DialOnce(daemon, dialed).message.size(), 512u);
 }
 
-// Why: an overloaded daemon answers without reading, so the connection may be closed before the process has
-// sent its hello.
-// How: often, because the scheduler decides the order.
+// Why: an overloaded daemon answers without reading, so the connection may be closed before the
+// process has sent its hello. How: often, because the scheduler decides the order.
 TEST(DialTest, ReceivesARefusalThatArrivesBeforeItsHelloIsSent) {
   const DaemonHello refusal = Refusal(FailureCode::kResourceExhausted, "try again");
   const FakeDaemon daemon([refusal](int connection) {
@@ -273,9 +272,9 @@ TEST(DialTest, ReportsAConnectionThatIsClosedWithoutAnswer) {
   EXPECT_THAT(failure.message, HasSubstr("does not answer"));
 }
 
-// Why: in a folder that all users may write to, another user can put a socket at the path of this user's
-// private daemon, and would get the arena.
-// How: the kernel stores the listener's uid, so root changes its uid while it calls listen.
+// Why: in a folder that all users may write to, another user can put a socket at the path of this
+// user's private daemon, and would get the arena. How: the kernel stores the listener's uid, so
+// root changes its uid while it calls listen.
 TEST(DialTest, SendsNothingToAnotherUsersDaemon) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   constexpr uid_t kSomebody = 61001;
@@ -297,8 +296,8 @@ TEST(DialTest, SendsNothingToAnotherUsersDaemon) {
   std::filesystem::remove_all(place.folder());
 }
 
-// Why: a user who may write to the folder can replace the socket, perhaps by a link to another daemon of
-// root's, for which the kernel reports root.
+// Why: a user who may write to the folder can replace the socket, perhaps by a link to another
+// daemon of root's, for which the kernel reports root.
 TEST(DialTest, ConnectsOnlyIfNoOtherUserMayPutASocketThere) {
   const SocketPlace place;
   EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok()) << "nothing is there yet";

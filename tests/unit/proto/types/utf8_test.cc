@@ -21,7 +21,8 @@ TEST(Utf8Test, TruncatesBetweenCharactersOnly) {
   EXPECT_EQ(Utf8Prefix("a", 0), "");
 }
 
-// Why: protobuf rejects these, and one of them in a name would make a whole status reply unreadable.
+// Why: protobuf rejects these, and one of them in a name would make a whole status reply
+// unreadable.
 TEST(Utf8Test, EndsBeforeAnInvalidCharacter) {
   for (const std::string bad :
        {"\x80", "\xc3", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe2\x82", "\xed\xa0\x80",

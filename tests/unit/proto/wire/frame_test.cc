@@ -59,8 +59,8 @@ TEST(FrameTest, AcceptsAFlagOnlyWithItsTypes) {
   }
 }
 
-// Why: only the newest queued acknowledgement of each block is kept, but its request for a resend must
-// survive, unless the frame has arrived.
+// Why: only the newest queued acknowledgement of each block is kept, but its request for a resend
+// must survive, unless the frame has arrived.
 TEST(FrameTest, ANewerAcknowledgementKeepsAnEarlierRequest) {
   const auto ack = [](std::uint64_t acknowledged, std::uint16_t wanted) {
     FrameHeader header = Frame(FrameType::kAck, 0, 0);

@@ -1,5 +1,5 @@
-// Machines are upgraded one after the other, so consecutive releases must find a common version; a daemon
-// without one must be refused, whatever it claims.
+// Machines are upgraded one after the other, so consecutive releases must find a common version; a
+// daemon without one must be refused, whatever it claims.
 #include "proto/wire/versions.h"
 
 #include <gtest/gtest.h>

@@ -50,8 +50,8 @@ std::string RailOn(const std::string& interface, const std::string& transport, i
          " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
 }
 
-// Why: a connection and a queue pair share their cable. The sum of their best rates is twice what is
-// possible, so a full cable would look half empty.
+// Why: a connection and a queue pair share their cable. The sum of their best rates is twice what
+// is possible, so a full cable would look half empty.
 TEST(LinkLoadsTest, CountsACableOnceWithSeveralRails) {
   const auto loads =
       LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +

@@ -322,8 +322,8 @@ TEST(CheckTest, ReportsWhyNoNeighbourIsFound) {
   EXPECT_THAT(HealthOf(facts.cluster.status).text, testing::HasSubstr("IPv6 is off on en2"));
 }
 
-// Why: in a line of many nodes, each pair would report one cut cable. A circuit over it ends because a node
-// on it reports the cut, or because it gets silent: both are consequences.
+// Why: in a line of many nodes, each pair would report one cut cable. A circuit over it ends
+// because a node on it reports the cut, or because it gets silent: both are consequences.
 TEST(CheckTest, ReportsACutCableOnce) {
   for (const auto reason : {v1::LinkReason::way_lost_link, v1::LinkReason::way_ended}) {
     Facts facts = Well();
@@ -456,8 +456,8 @@ Facts Ring() {
   return facts;
 }
 
-// Why: it reported every Ethernet cable beside a Thunderbolt one, and cables across the ring, which no ring
-// waits for.
+// Why: it reported every Ethernet cable beside a Thunderbolt one, and cables across the ring, which
+// no ring waits for.
 TEST(CheckTest, FindsASlowCableOnlyIfTheRingUsesIt) {
   Facts facts = Ring();
   EXPECT_TRUE(Found(facts, "MC506").empty());
@@ -474,7 +474,8 @@ TEST(CheckTest, FindsASlowCableOnlyIfTheRingUsesIt) {
   EXPECT_EQ(Found(facts, "MC506")[0].found, "has carried 120 MB/s at best");
 }
 
-// Why: on a healthy cluster a link that had carried a little was called slow beside one that had been full.
+// Why: on a healthy cluster a link that had carried a little was called slow beside one that had
+// been full.
 TEST(CheckTest, FindsASlowCableOnlyIfItWasFull) {
   Facts facts = Ring();
   RailOf(facts, "b", "d").set_delivery_bytes_per_second_best(1.2e8);

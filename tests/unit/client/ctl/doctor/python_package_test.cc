@@ -1,4 +1,5 @@
-// Small programs stand in for Pythons with and without the package, and for programs that are not Pythons.
+// Small programs stand in for Pythons with and without the package, and for programs that are not
+// Pythons.
 #include "client/ctl/doctor/python_package.h"
 
 #include <gtest/gtest.h>

@@ -35,7 +35,8 @@ v1::LaunchOutcome RankLost(int rank) {
   return outcome;
 }
 
-// Why: rank 0 noticed that rank 1 had left, raised and ended, while rank 1's Python was still closing down.
+// Why: rank 0 noticed that rank 1 had left, raised and ended, while rank 1's Python was still
+// closing down.
 TEST(FailureSummaryTest, BlamesTheRankThatTheDaemonSawLeaveFirst) {
   const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 3), Ended(2, 1)};
   EXPECT_EQ(FirstFailure(fates, RankLost(1)), &fates[1]);

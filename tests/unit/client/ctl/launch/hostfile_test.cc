@@ -54,7 +54,8 @@ TEST(HostfileTest, ReadsMlxsListWithMissingFields) {
   EXPECT_EQ(file.hosts[0].slots, 1u);
 }
 
-// Why: files that mlx.launch would refuse were refused here, too, for fields that launch does not use.
+// Why: files that mlx.launch would refuse were refused here, too, for fields that launch does not
+// use.
 TEST(HostfileTest, IgnoresMlxsOtherFields) {
   const Hostfile file = ParsedHostfile(R"({"backend": 7, "hosts": [
       {"ssh": "a", "ips": "10.0.0.1", "rdma": [3], "slots": 2}, {"ssh": "b", "rdma": [null]}]})");
@@ -109,8 +110,8 @@ TEST(HostfileTest, ReadsACountAfterAHostInAList) {
               StartsWith("--hosts: expected HOST:N"));
 }
 
-// Why: removing blanks one by one took quadratic time: hours for this many blanks before the sign, minutes
-// after it.
+// Why: removing blanks one by one took quadratic time: hours for this many blanks before the sign,
+// minutes after it.
 TEST(HostfileTest, ReadsManyBlanksAroundASign) {
   const std::string before(2'000'000, ' ');
   const std::string behind(8'000'000, ' ');
@@ -192,8 +193,8 @@ TEST(HostfileTest, ReportsLineOrFieldAndWhatIsExpected) {
               HasSubstr("mlx.launch made for its ranks"));
 }
 
-// Why: recursive functions copy and print nested data, which overflowed mlxcommctl's stack even in unused
-// fields.
+// Why: recursive functions copy and print nested data, which overflowed mlxcommctl's stack even in
+// unused fields.
 TEST(HostfileTest, RefusesDeepNesting) {
   constexpr std::size_t kDeep = 1'000'000;
   const std::string lists = Repeated("[", kDeep) + Repeated("]", kDeep);
@@ -222,8 +223,8 @@ TEST(HostfileTest, IgnoresBracketsInTexts) {
       << "nor what stands one beside the other";
 }
 
-// Why: ssh takes a name with a leading hyphen for an option, and may pass names to a shell; node names are
-// untrusted.
+// Why: ssh takes a name with a leading hyphen for an option, and may pass names to a shell; node
+// names are untrusted.
 TEST(HostfileTest, RejectsInvalidHostNames) {
   for (const char* const name :
        {"mac-1", "mac-1.local", "ada@10.0.0.1", "STUDIO\\ada@mac-1", "fe80::1%en2"}) {

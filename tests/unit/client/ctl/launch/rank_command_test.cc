@@ -16,7 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// A folder with train.py, run.py (may be executed), data, and a folder of programs that is all of PATH.
+// A folder with train.py, run.py (may be executed), data, and a folder of programs that is all of
+// PATH.
 class RankCommandTest : public testing::Test {
  protected:
   RankCommandTest() {

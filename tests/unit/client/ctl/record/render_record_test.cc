@@ -119,8 +119,8 @@ TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   EXPECT_EQ(text.find("no rank of this node"), std::string::npos) << text;
 }
 
-// Why: ranks of one machine carry out a million small operations a second, and record some of them. Who looks
-// for another one must not believe that it never was.
+// Why: ranks of one machine carry out a million small operations a second, and record some of them.
+// Who looks for another one must not believe that it never was.
 TEST(RenderRecordTest, CountsUnrecordedDirectOperations) {
   // The third group has operations of other nodes that this one does not know yet.
   const std::string text = RenderRecord(RecordOf(

@@ -166,7 +166,8 @@ TEST(ServicePlanTest, RefusesIfALibraryIsMissing) {
       ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is missing")));
 }
 
-// Why: without the developer tools a program seemed to load no libraries, and its copy could not start.
+// Why: without the developer tools a program seemed to load no libraries, and its copy could not
+// start.
 TEST(ServicePlanTest, RefusesIfAProgramsLibrariesAreUnknown) {
   ServiceFacts facts = Machine(ServiceManager::kLaunchd);
   facts.trouble_with_loads = {"otool -L /venv/bin/mlxcommd: ended with 69: no developer tools"};
@@ -291,8 +292,8 @@ TEST(ServicePlanTest, DoesNotEndRunningJobsUnlessForced) {
   EXPECT_THAT(PlanRestart(facts, {}).problems, ElementsAre(HasSubstr("1 job runs")));
 }
 
-// Why: an upgrade must not end jobs. A daemon that can hand over to its successor does so; only --force ends
-// it at once.
+// Why: an upgrade must not end jobs. A daemon that can hand over to its successor does so; only
+// --force ends it at once.
 TEST(ServicePlanTest, WaitsForJobsIfTheDaemonCanHandOver) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     ServiceFacts facts = Installed(manager);

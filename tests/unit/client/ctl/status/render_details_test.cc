@@ -66,7 +66,8 @@ TEST(RenderDetailsTest, ReportsCopiedResultsAndTheirCostOncePerJob) {
                                  "6 results, 2.0 MiB, 2.0 s a rank so far"));
 }
 
-// Why: users want to see that RDMA is used, or, without alarm because TCP still works, why it is not.
+// Why: users want to see that RDMA is used, or, without alarm because TCP still works, why it is
+// not.
 TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
@@ -101,7 +102,8 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndTheirUseOfDevices) {
       "health: all is well\n");
 }
 
-// Why: a user who plugs in a cable and sees no link needs to know whether a neighbour is heard there.
+// Why: a user who plugs in a cable and sees no link needs to know whether a neighbour is heard
+// there.
 TEST(RenderDetailsTest, ShowsDiscoveryInterfacesAndUnlinkedNeighbours) {
   v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"

@@ -228,7 +228,8 @@ TEST(RenderStatusTest, OfAMeshOfEightFitsATerminalOf40Rows) {
           ExpectFits(Render(status));
           ExpectHasAllLinks(Render(status), mesh);
           EXPECT_THAT(Render(status), HasSubstr("\n" + prefix + "4 - " + prefix + "6  lost"));
-          // A node that is gone: what is wrong is there, others are counted where they have no room.
+          // A node that is gone: what is wrong is there, others are counted where they have no
+          // room.
           status = Mesh(mesh);
           for (int node = 0; node < 7; ++node) Lose(status, node, 6);
           *status.mutable_nodes(7) = v1::NodeStatus();

@@ -1,7 +1,6 @@
-// Why: a plan that is wrong for one layout or length is a hang or a wrong number in a user's training, and no
-// few examples find it.
-// How: every kind by every plan on every shape of group, for the lengths at which something changes, proved
-// by the verifier.
+// Why: a plan that is wrong for one layout or length is a hang or a wrong number in a user's
+// training, and no few examples find it. How: every kind by every plan on every shape of group, for
+// the lengths at which something changes, proved by the verifier.
 
 #include <algorithm>
 #include <map>
@@ -30,8 +29,8 @@ std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
   return plans;
 }
 
-// Zero, one, two, fewer than ranks, odd, around the eager size, the largest number of eager parts, and chunks
-// with a short last one.
+// Zero, one, two, fewer than ranks, odd, around the eager size, the largest number of eager parts,
+// and chunks with a short last one.
 constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 16384, 3 * 256 * 1024 + 77};
 
 class AllPlansTest
@@ -72,9 +71,8 @@ INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
                                           testing::ValuesIn(AllShapes())),
                          NameOf);
 
-// Why: with more nodes than a step has sources, exchange is not offered, credit gets scarce, and rings and
-// trees are deep.
-// How: few elements, because the number of steps matters here.
+// Why: with more nodes than a step has sources, exchange is not offered, credit gets scarce, and
+// rings and trees are deep. How: few elements, because the number of steps matters here.
 TEST(AllPlansTest, AreProvedForLargeGroups) {
   for (const GroupShape& shape : {EvenShape(65, 1), EvenShape(16, 4)}) {
     for (const OperationKind kind : kAllKinds) {
@@ -89,11 +87,11 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
   }
 }
 
-// Why: long reductions are done in slices, which share scratch memory. With slow links more of them are under
-// way, and large blocks have no scratch memory. Each node may do it differently.
-// How: the steps of long operations, with little data: an odd count in blocks just above the eager size. With
-// 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; with 4 GiB the blocks
-// are too large for scratch memory.
+// Why: long reductions are done in slices, which share scratch memory. With slow links more of them
+// are under way, and large blocks have no scratch memory. Each node may do it differently. How: the
+// steps of long operations, with little data: an odd count in blocks just above the eager size.
+// With 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; with 4
+// GiB the blocks are too large for scratch memory.
 TEST(AllPlansTest, AreProvedForManySlices) {
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
@@ -151,9 +149,9 @@ TEST(AllPlansTest, BlocksInScratchMemoryDoNotOverlap) {
   }
 }
 
-// Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one with scratch
-// memory; a plan without it for another reason waits as long.
-// How: counts the slices whose receives wait for nothing, which are twice those under way.
+// Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one
+// with scratch memory; a plan without it for another reason waits as long. How: counts the slices
+// whose receives wait for nothing, which are twice those under way.
 TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
   WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
                                            PlanKind::kRing, std::uint64_t{4096} * 256 * 1024);

@@ -15,8 +15,8 @@ PlanKind Chosen(OperationKind kind, const GroupShape& shape, std::uint64_t count
   return MakePlans(operation).front().between_nodes;
 }
 
-// Why: small data costs round trips, large data costs bytes on the links; a choice that is off by one
-// algorithm costs several times the time.
+// Why: small data costs round trips, large data costs bytes on the links; a choice that is off by
+// one algorithm costs several times the time.
 TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
   for (const int nodes : {2, 3, 4, 5, 8}) {
     const GroupShape shape = EvenShape(nodes, 1);
@@ -69,8 +69,8 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   }
 }
 
-// Why: figures come from measurements on other hosts; a nonsensical one must not divide by zero or overflow
-// into the cheapest plan.
+// Why: figures come from measurements on other hosts; a nonsensical one must not divide by zero or
+// overflow into the cheapest plan.
 TEST(CostModelTest, SurvivesNonsensicalFigures) {
   const LinkCosts nonsense[] = {{0, 0, 0},
                                 {UINT64_MAX, 1, UINT32_MAX},

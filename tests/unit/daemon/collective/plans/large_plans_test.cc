@@ -44,8 +44,8 @@ bool SameSteps(const Plan& a, const Plan& b) {
   return true;
 }
 
-// Only the count's remainder decides how parts are divided: less data with the same remainder, and the slices
-// and scratch memory of the whole, has the same steps.
+// Only the count's remainder decides how parts are divided: less data with the same remainder, and
+// the slices and scratch memory of the whole, has the same steps.
 std::uint64_t LessThan(std::uint64_t count, std::uint64_t whole, const WholeOperation& operation) {
   const int nodes = operation.LayoutAt(0).node_count();
   const std::uint64_t slices = SlicesOfRing(nodes, whole, operation.element_bytes()).count;
@@ -100,9 +100,9 @@ TEST(LargePlansTest, AreProvedByFewerChunks) {
   }
 }
 
-// Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished blocks have
-// scratch memory; a proof with less data must not choose again.
-// How: sizes and links at which less data would be handled differently.
+// Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished
+// blocks have scratch memory; a proof with less data must not choose again. How: sizes and links at
+// which less data would be handled differently.
 TEST(LargePlansTest, LongRingsAreProvedAsTheyAreExecuted) {
   struct Case {
     int nodes;

@@ -1,5 +1,5 @@
-// Why: nodes that divide an operation differently wait for each other forever, and too few slices for a
-// cable's length leave it idle.
+// Why: nodes that divide an operation differently wait for each other forever, and too few slices
+// for a cable's length leave it idle.
 #include "daemon/collective/plans/slices.h"
 
 #include <gtest/gtest.h>
@@ -62,8 +62,8 @@ TEST(SlicesTest, StayFewInLargeGroupsAndOperations) {
   }
 }
 
-// The slices under way must last until more can arrive, or the cable is idle: longer with a high latency, and
-// in place, where the second pass waits for an acknowledgement.
+// The slices under way must last until more can arrive, or the cable is idle: longer with a high
+// latency, and in place, where the second pass waits for an acknowledgement.
 TEST(SlicesTest, MoreAreUnderWayWithAHighLatency) {
   const Slices slices = OfFloats(4, 64 * kMiB);
   const auto under_way = [&](std::uint64_t latency_ns, std::uint64_t bytes_per_second) {

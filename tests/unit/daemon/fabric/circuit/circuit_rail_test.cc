@@ -1,4 +1,5 @@
-// The rail over a circuit, with a fake circuit: the window, pieces, and violations by the other end.
+// The rail over a circuit, with a fake circuit: the window, pieces, and violations by the other
+// end.
 #include "daemon/fabric/circuit/circuit_rail.h"
 
 #include <gmock/gmock.h>
@@ -128,8 +129,8 @@ class CircuitRailTest : public testing::Test {
 
 constexpr std::uint32_t kPiece = wire::kEagerBytesMax;
 
-// Why: an end that sends and gives no credit makes this one acknowledge without limit; a rail filled with
-// acknowledgements took no more commands, and the loop waited without a pause.
+// Why: an end that sends and gives no credit makes this one acknowledge without limit; a rail
+// filled with acknowledgements took no more commands, and the loop waited without a pause.
 TEST_F(CircuitRailTest, AcceptsEveryCommandHoweverManyAcknowledgementsAreQueued) {
   Transmit(Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), source.data());
   std::uint64_t bytes = 0;

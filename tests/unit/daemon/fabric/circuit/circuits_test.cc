@@ -1,5 +1,5 @@
-// Circuits with fake neighbours: which frames a forwarder passes on or refuses, and which nodes it informs
-// when the route breaks.
+// Circuits with fake neighbours: which frames a forwarder passes on or refuses, and which nodes it
+// informs when the route breaks.
 #include "daemon/fabric/circuit/circuits.h"
 #include "proto/status_words.h"
 #include "tests/unit/daemon/link/status_of.h"
@@ -208,8 +208,8 @@ TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
 }
 
-// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes carries
-// heartbeats, acknowledgements and daemons' own messages all day.
+// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes
+// carries heartbeats, acknowledgements and daemons' own messages all day.
 TEST_F(CircuitsTest, DistinguishesForwardedOperationsFromOtherFrames) {
   node.ReceiveRequest(4, 9, {4, 5, 6, 7});
   node.Receive(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
@@ -319,8 +319,8 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsUncountedFrames) {
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
-// Why: a node that knows no session names none; continuing with that later would mean continuing with any
-// node. And a refused node must not be remembered.
+// Why: a node that knows no session names none; continuing with that later would mean continuing
+// with any node. And a refused node must not be remembered.
 TEST_F(CircuitsTest, RefusesAnOpenerWithoutASessionAndForgetsIt) {
   node.session = 0;
   node.ReceiveRequest(4, 9, {3, 4, 5});
@@ -350,7 +350,8 @@ TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
   EXPECT_THAT(node.last.payload, HasSubstr("too many circuits"));
 }
 
-// Why: the node behind the gap may be reachable over another route, unless it is the one that stopped.
+// Why: the node behind the gap may be reachable over another route, unless it is the one that
+// stopped.
 TEST_F(CircuitsTest, ReportsToTheOtherSideWhyTheRouteBroke) {
   node.ReceiveRequest(4, 1, {4, 5, 6, 7});
   node.ReceiveRequest(4, 2, {4, 5, 6});
@@ -425,8 +426,8 @@ TEST_F(CircuitsTest, MakesARailWhenTheDestinationHasAccepted) {
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
 
-// Why: neighbours agree on a version when they connect. Two nodes that meet only through a third have not,
-// and a node in between that knows both versions must not join them.
+// Why: neighbours agree on a version when they connect. Two nodes that meet only through a third
+// have not, and a node in between that knows both versions must not join them.
 TEST_F(CircuitsTest, RefusesNodesWithoutACommonVersionAndNamesTheRemedy) {
   const wire::VersionRange own = wire::SpokenVersions();
   const auto later = static_cast<std::uint16_t>(own.newest + 1);
@@ -457,8 +458,8 @@ TEST_F(CircuitsTest, RefusesNodesWithoutACommonVersionAndNamesTheRemedy) {
   EXPECT_THAT(node.ended, ElementsAre(Id(7)));
 }
 
-// Why: the router opens a route again when it learns that one has ended. A rail that gives up its circuit
-// stays with its link until the link is polled, so the link seemed to have a working route.
+// Why: the router opens a route again when it learns that one has ended. A rail that gives up its
+// circuit stays with its link until the link is polled, so the link seemed to have a working route.
 TEST_F(CircuitsTest, IsNotOpenedOnceItsRailHasGivenItUp) {
   EXPECT_THAT(node.circuits.Opened(), IsEmpty());
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
@@ -501,8 +502,8 @@ TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
               ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
 }
 
-// Why: if all rails between two neighbours end, only one of them may notice and close the circuits over them;
-// the other must not keep half a circuit forever.
+// Why: if all rails between two neighbours end, only one of them may notice and close the circuits
+// over them; the other must not keep half a circuit forever.
 TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithAClose) {
   node.ReceivePiece(6, 44);
   EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
@@ -512,8 +513,8 @@ TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithAClose) {
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: the link at the end shows the reason, and doctor uses it to distinguish causes from consequences. The
-// text beside it contains names, which may be anything.
+// Why: the link at the end shows the reason, and doctor uses it to distinguish causes from
+// consequences. The text beside it contains names, which may be anything.
 TEST_F(CircuitsTest, ReportsTheReasonToTheLinkAtTheEnd) {
   struct {
     std::uint32_t reported;

@@ -1,5 +1,5 @@
-// The table of linked nodes: routes in lines and rings, newer advertisements, forgetting, and malformed
-// input.
+// The table of linked nodes: routes in lines and rings, newer advertisements, forgetting, and
+// malformed input.
 #include "daemon/fabric/circuit/route_table.h"
 
 #include <gmock/gmock.h>
@@ -133,8 +133,8 @@ TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierRun) {
   EXPECT_EQ(table.Receive(Reports(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
 }
 
-// Why: a node's advertisement may arrive before the links that lead to it; but a node that stays unreachable
-// is useless.
+// Why: a node's advertisement may arrive before the links that lead to it; but a node that stays
+// unreachable is useless.
 TEST(RouteTableTest, ForgetsNodesThatStayUnreachable) {
   Table table;
   table.Neighbours({2});

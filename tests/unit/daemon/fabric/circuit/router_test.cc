@@ -1,5 +1,5 @@
-// Fabrics in chains and rings over loopback: nodes that are not neighbours reach each other through others,
-// and nothing is lost when the route changes.
+// Fabrics in chains and rings over loopback: nodes that are not neighbours reach each other through
+// others, and nothing is lost when the route changes.
 #include "daemon/fabric/circuit/router.h"
 
 #include <gmock/gmock.h>
@@ -71,8 +71,8 @@ void Add(const rail::PostedReceive& receive, std::uint64_t offset, const std::by
   }
 }
 
-// Why: a reduction must combine each byte once, even though it arrives in pieces, and the route may break in
-// the middle of a chunk. How: two routes; the node on the one in use stops in the middle.
+// Why: a reduction must combine each byte once, even though it arrives in pieces, and the route may
+// break in the middle of a chunk. How: two routes; the node on the one in use stops in the middle.
 TEST_F(RouterTest, ReducesEachByteOnceWhenTheRouteChanges) {
   const auto patient = [](link::FabricOptions& options) {
     options.grace_period_ns = 60'000'000'000;
@@ -106,8 +106,8 @@ TEST_F(RouterTest, ReducesEachByteOnceWhenTheRouteChanges) {
   EXPECT_EQ(c.lost.size(), 1u);
 }
 
-// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return when it is
-// plugged in again; the layers above do not notice.
+// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return
+// when it is plugged in again; the layers above do not notice.
 TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const auto patient = [](link::FabricOptions& options) {
     options.reset_grace_ns = 60'000'000'000;

@@ -204,8 +204,8 @@ TEST(ConnectionRelayTest, WhoHasOneCallMayPauseForLonger) {
   EXPECT_EQ(Ended(relay, EndReason::kUnread), 1u);
 }
 
-// Why: a daemon that drains answers what waits and closes; a call that another thread begins at that moment
-// finds gRPC closed, and must not take these answers with it.
+// Why: a daemon that drains answers what waits and closes; a call that another thread begins at
+// that moment finds gRPC closed, and must not take these answers with it.
 TEST(ConnectionRelayTest, PassesTheLastAnswersOnThoughAnotherCallBegins) {
   ConnectionRelay relay;
   Ends ends = Carried(relay);

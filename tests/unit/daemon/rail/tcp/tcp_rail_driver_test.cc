@@ -1,5 +1,5 @@
-// Which thread drives a rail, and that nothing is lost when it changes: one rail with a watch at one end of a
-// socket, the test's own bytes at the other. The test plays the loop.
+// Which thread drives a rail, and that nothing is lost when it changes: one rail with a watch at
+// one end of a socket, the test's own bytes at the other. The test plays the loop.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -202,7 +202,8 @@ TEST_F(TcpRailDriverTest, HasNoThreadIfTheLoopDrivesWhateverTheSize) {
   EXPECT_FALSE(rail_->has_thread());
 }
 
-// Why: data that is sent while the loop sleeps must wake it, and so must data that arrived just before.
+// Why: data that is sent while the loop sleeps must wake it, and so must data that arrived just
+// before.
 TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   Start();
   std::thread far([this] {
@@ -237,9 +238,9 @@ TEST_F(TcpRailDriverTest, ReportsWhatTheKernelHoldsOnceAsked) {
   EXPECT_EQ(by_loop_.data, 0);
 }
 
-// Why: the loop never places or sends large payload, whichever thread drives; afterwards it drives small
-// frames again.
-// How: small frames and large data in turn, with pauses in which the rail returns to the loop.
+// Why: the loop never places or sends large payload, whichever thread drives; afterwards it drives
+// small frames again. How: small frames and large data in turn, with pauses in which the rail
+// returns to the loop.
 TEST_F(TcpRailDriverTest, TheThreadMovesLargeDataAndSmallFramesReturnToTheLoop) {
   Start();
   std::uint64_t ours = 0, theirs = 0;
@@ -286,8 +287,9 @@ TEST_F(TcpRailDriverTest, TheThreadMovesLargeDataAndSmallFramesReturnToTheLoop) 
   EXPECT_EQ(by_thread_.data, 40);
 }
 
-// Why: if cores are scarce no thread runs beside the loop, and handing over only costs time.
-// How: large data in both directions at once, more than the socket takes, with sizes at which no read ends.
+// Why: if cores are scarce no thread runs beside the loop, and handing over only costs time. How:
+// large data in both directions at once, more than the socket takes, with sizes at which no read
+// ends.
 TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataIfCoresAreFew) {
   Make(queue::Scheduling::kFewCores);
   Start();
@@ -318,9 +320,9 @@ TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataIfCoresAreFew) {
   EXPECT_EQ(by_thread_.data, 0);
 }
 
-// Why: the loop never waits for a socket, and must not poll a full one repeatedly; when it has room, nothing
-// else would notice.
-// How: the far side does not read until the loop sleeps with waiting data; then it reads all.
+// Why: the loop never waits for a socket, and must not poll a full one repeatedly; when it has
+// room, nothing else would notice. How: the far side does not read until the loop sleeps with
+// waiting data; then it reads all.
 TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndContinuesWhenItHasRoom) {
   Make(queue::Scheduling::kFewCores);
   Start();
@@ -382,9 +384,8 @@ TEST_F(TcpRailDriverTest, TheLoopFindsTheEndAndGarbage) {
   EXPECT_EQ(rail_->KeepEnd(), nullptr);
 }
 
-// Why: a system call costs more than a small frame, and an operation has several; but the peer may wait for a
-// grant.
-// How: what the far side has after each.
+// Why: a system call costs more than a small frame, and an operation has several; but the peer may
+// wait for a grant. How: what the far side has after each.
 TEST_F(TcpRailDriverTest, SendsEagerFramesOfOneTurnTogetherAndAGrantAtOnce) {
   Start();
   const std::vector<std::byte> payload(100);
@@ -438,8 +439,8 @@ TEST_F(TcpRailDriverTest, KeepsItsSocketOpenWhenStopped) {
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
 }
 
-// Why: whichever thread reads, no corrupt byte may count; and the loop, which never waits for the socket,
-// must report it to the peer.
+// Why: whichever thread reads, no corrupt byte may count; and the loop, which never waits for the
+// socket, must report it to the peer.
 TEST_F(TcpRailDriverTest, AFlippedBitEndsARailThatTheLoopDrives) {
   Make(queue::Scheduling::kFewCores);
   constexpr std::uint32_t kBytes = 100'000;

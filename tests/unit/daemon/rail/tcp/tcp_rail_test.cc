@@ -57,8 +57,9 @@ class TcpRailTest : public OneRailTest {
   }
 };
 
-// Why: the rail reads ahead of the loop. If the ring becomes full in the middle, not a byte may be skipped.
-// How: far more small frames than the ring holds, sometimes taken one by one, so that room comes and goes.
+// Why: the rail reads ahead of the loop. If the ring becomes full in the middle, not a byte may be
+// skipped. How: far more small frames than the ring holds, sometimes taken one by one, so that room
+// comes and goes.
 TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   Start();
   constexpr std::uint64_t kFrames = 20'000;
@@ -92,8 +93,8 @@ TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   far.join();
 }
 
-// Why: the memory of a complete receive may have another owner, so no byte may be placed beyond its room, and
-// nothing of a frame that would exceed it.
+// Why: the memory of a complete receive may have another owner, so no byte may be placed beyond its
+// room, and nothing of a frame that would exceed it.
 TEST_F(TcpRailTest, GoesDownWhenMoreDataArrivesThanRequested) {
   std::vector<std::byte> target(1000);
   PostedReceive receive;
@@ -180,8 +181,8 @@ TEST_F(TcpRailTest, AFlippedBitEndsItAndIsReportedToThePeer) {
   }
 }
 
-// Why: data lies in processes' memory at both ends. A process that writes there during its operation makes a
-// wrong sum, and must not take down a rail that others use.
+// Why: data lies in processes' memory at both ends. A process that writes there during its
+// operation makes a wrong sum, and must not take down a rail that others use.
 TEST_F(TcpRailTest, RequestsCorruptDataAgainAndContinues) {
   constexpr std::uint32_t kBytes = 200'000;
   std::vector<std::byte> target(kBytes);
@@ -203,8 +204,9 @@ TEST_F(TcpRailTest, RequestsCorruptDataAgainAndContinues) {
   EXPECT_EQ(target, std::vector<std::byte>(kBytes, std::byte{9}));
 }
 
-// Why: a side that no longer reads must not write within a frame; and what it had begun has its number.
-// How: the far side reads nothing until the rail has found the flipped bit within its own frame.
+// Why: a side that no longer reads must not write within a frame; and what it had begun has its
+// number. How: the far side reads nothing until the rail has found the flipped bit within its own
+// frame.
 TEST_F(TcpRailTest, ReportsItsEndAfterTheFrameThatHasBegun) {
   Start();
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
@@ -275,8 +277,8 @@ TEST_F(TcpRailTest, DoesNotMistakeAFailureOfThisMachineForThePeersEnd) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
 }
 
-// Why: a neighbour that ends sends the reason and is gone; a write that fails at that moment must not lose
-// its message.
+// Why: a neighbour that ends sends the reason and is gone; a write that fails at that moment must
+// not lose its message.
 TEST_F(TcpRailTest, ReadsTheLastMessagesAfterWritingHasFailed) {
   for (std::uint64_t i = 1; i <= 100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
@@ -292,9 +294,8 @@ TEST_F(TcpRailTest, ReadsTheLastMessagesAfterWritingHasFailed) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
-// Why: large control messages are allocated; a neighbour that sends nothing else must not fill the memory of
-// a slow daemon.
-// How: the rail never reads further ahead than the limit.
+// Why: large control messages are allocated; a neighbour that sends nothing else must not fill the
+// memory of a slow daemon. How: the rail never reads further ahead than the limit.
 TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   Start();
   constexpr std::uint64_t kMessages = 100;
@@ -317,9 +318,9 @@ TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   EXPECT_LE(most_ahead, 18 * kFrameBytes);
 }
 
-// Why: data that was read ahead is no longer in the socket. If the rail fell asleep just when room appeared,
-// nothing would wake it for the rest.
-// How: more small messages than there are slots, taken about when the rail stops reading.
+// Why: data that was read ahead is no longer in the socket. If the rail fell asleep just when room
+// appeared, nothing would wake it for the rest. How: more small messages than there are slots,
+// taken about when the rail stops reading.
 TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
   Start();
   constexpr std::uint64_t kMessages = 140;
@@ -343,10 +344,9 @@ TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
   }
 }
 
-// Why: the peer's window waits for acknowledgements; behind megabytes of data on a slow cable they would
-// delay the peer.
-// How: two data frames that do not fit into the socket, then an acknowledgement. It goes before the
-// second, but not within the first.
+// Why: the peer's window waits for acknowledgements; behind megabytes of data on a slow cable they
+// would delay the peer. How: two data frames that do not fit into the socket, then an
+// acknowledgement. It goes before the second, but not within the first.
 TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
@@ -370,10 +370,10 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
   EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
 }
 
-// Why: a peer that sends and does not read causes endless acknowledgements. A rail full of them took no
-// commands any more, so the whole link waited, and the loop spun.
-// How: ten times as many acknowledgements as there are places, while the socket is full. All are accepted,
-// and the newest of each block is sent.
+// Why: a peer that sends and does not read causes endless acknowledgements. A rail full of them
+// took no commands any more, so the whole link waited, and the loop spun. How: ten times as many
+// acknowledgements as there are places, while the socket is full. All are accepted, and the newest
+// of each block is sent.
 TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
   // Static: the rail's thread may still be sending what has been read here.
   static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
@@ -424,9 +424,9 @@ bool Sleeps(const std::string& thread) {
   return name_end + 2 < stat.size() && stat[name_end + 2] == 'S';
 }
 
-// Why: a thread that spins on a full socket takes a core from the others, as long as the peer does not read.
-// How: numbered frames until the rail takes no more; then its thread must sleep. When the peer reads, it
-// wakes up and sends all of them.
+// Why: a thread that spins on a full socket takes a core from the others, as long as the peer does
+// not read. How: numbered frames until the rail takes no more; then its thread must sleep. When the
+// peer reads, it wakes up and sends all of them.
 TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
   const std::set<std::string> before = Threads();
   Start();
@@ -490,7 +490,8 @@ TEST_F(TcpRailTest, SendsRepeatedDataFromACopy) {
   EXPECT_TRUE(read == other) << "there is one copy at a time";
 }
 
-// Why: a connection that passes only small packets is useless (the link tests each with a large heartbeat).
+// Why: a connection that passes only small packets is useless (the link tests each with a large
+// heartbeat).
 TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsThatItsOwnHasPassed) {
   Start();
   RailCommand command;
@@ -512,7 +513,8 @@ TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsThatItsOwnHasPassed) {
   while (!rail_->has_passed_large()) std::this_thread::yield();
 }
 
-// Why: when the daemon ends, its last messages (the reason, acknowledgements) must reach its neighbours.
+// Why: when the daemon ends, its last messages (the reason, acknowledgements) must reach its
+// neighbours.
 TEST_F(TcpRailTest, FinishSendsWhatWasGivenBefore) {
   Start();
   std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{8});

@@ -97,8 +97,8 @@ std::string Congestion(int socket) {
   return {name, ::strnlen(name, sizeof name)};
 }
 
-// Why: once a connection has used BBR, even for its first moment, the system paces it for good. So it must
-// have another algorithm before it is made, on both sides.
+// Why: once a connection has used BBR, even for its first moment, the system paces it for good. So
+// it must have another algorithm before it is made, on both sides.
 TEST(LeavePacingTest, ConnectionsNeverUseBbr) {
   constexpr std::string_view kBbr = "bbr";
   const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));

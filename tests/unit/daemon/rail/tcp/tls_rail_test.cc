@@ -1,5 +1,5 @@
-// A rail with TLS: what happens when an attacker on the path cuts, changes or adds something after the
-// handshake. tcp_fabric_test.cc carries large data over one.
+// A rail with TLS: what happens when an attacker on the path cuts, changes or adds something after
+// the handshake. tcp_fabric_test.cc carries large data over one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -131,8 +131,8 @@ TEST_F(TlsRailTest, ReadsWhatPrecededACutAndTheRestWhenItIsResent) {
   EXPECT_THAT(target, Each(std::byte{9}));
 }
 
-// Why: an attacker that injects something must not make the peer believe that its neighbour has ended or has
-// broken the protocol: both live, and another rail takes over.
+// Why: an attacker that injects something must not make the peer believe that its neighbour has
+// ended or has broken the protocol: both live, and another rail takes over.
 TEST_F(TlsRailTest, AcceptsNothingThatThePeerDidNotSend) {
   const std::vector<std::byte> plain = FrameBytes(Header(wire::FrameType::kEager, 2, 100), 2);
   const std::string frame(reinterpret_cast<const char*>(plain.data()), plain.size());

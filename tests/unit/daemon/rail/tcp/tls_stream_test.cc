@@ -48,7 +48,8 @@ void Put(int socket, const std::string& bytes) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; the test is in between.
+// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; the test is in
+// between.
 class TlsStreamTest : public testing::Test {
  protected:
   static DerivedKey TlsKey(std::uint8_t number) { return fabric::KeyOf(number).Derive("rail"); }
