@@ -1,7 +1,7 @@
 // A session's operations in flight, and what ends them.
 //
-//   Add ─▶ on a page or with the daemon ─completion, page, lost daemon─▶ outcome ─▶ gone:
-//                                                               TakeOutcome, or abandoned
+//   Add ─▶ on a page or with the daemon ─completion, page, lost daemon─▶ outcome
+//   outcome ─TakeOutcome, or abandoned─▶ gone
 //
 // Owner: Calls. Thread: any, with the session's mutex held; functions that are given its lock
 // release it meanwhile. Memory: an entry for each operation in flight, allocated once.

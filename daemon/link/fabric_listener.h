@@ -45,7 +45,7 @@ struct FabricNotice {
   std::string why;
 };
 
-// Why this daemon wants a link with a node: decides which one yields (link/node_places.h).
+// Why this daemon wants a link with a node: decides which one yields (fabric/node_places.h).
 enum class NodeClaim : std::uint8_t { kComes, kFound, kNamed, kInJob };
 
 class FabricListener {

@@ -1,8 +1,8 @@
 // A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out
 // to its port (node_port.h) and to its links' rails.
 //
-//   Processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner
-//   ActionRunner ─▶ Links, Processes
+//   Processes ─submissions, control calls─▶ Jobs, Collectives
+//   Jobs, Collectives ─actions─▶ ActionRunner ─▶ Links, Processes
 //   Links ─────frames, nodes that come and go─▶ ActionRunner, Jobs, status, probes
 //   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ DiscoveryPort
 //

@@ -3,9 +3,8 @@
 // left, and the listen socket stays open (intake/socket_file.h): processes that connect in between
 // wait.
 //
-//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become
-//                 └─ unfit: refused, the old one keeps running    └─ no longer fit: likewise
-//   Become ─exec─▶ TakeListenSocket
+//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine again ─▶ Become ─exec─▶ TakeListenSocket
+//                 └─ unfit, here or later: refused, the old one keeps running
 #pragma once
 
 #include <string>

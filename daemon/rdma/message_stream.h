@@ -1,4 +1,4 @@
-// The bytes of frames as messages of a queue pair (wire/rdma_message.h), in both directions, and
+// The bytes of frames as messages of a queue pair (message_header.h), in both directions, and
 // the credit. README.md has the rules.
 //
 //   Write ─▶ open slot ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free

@@ -193,7 +193,7 @@ void RailThread::TakeCompletion(const Completion& completion) {
   if (!completion.receive) return stream_.OnSent(completion.slot);
   received_ns_.store(now_ns_, std::memory_order_relaxed);
   if (!stream_.OnReceived(completion.slot, completion.bytes)) {
-    GoDown("a message of another connection, or one that was changed on the way");
+    GoDown("a message from another connection, or a corrupted one");
   }
 }
 

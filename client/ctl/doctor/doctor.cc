@@ -139,8 +139,8 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   doctor.footer(
       R"(Checks this machine (interfaces, bridges, ports of cables and devices, firewall, sleep,
 clock), the configuration and the key file, and through the daemon all nodes and cables.
-Without a daemon it does the rest, and reports why none answers. What it cannot check is a
-note, never an error.
+Without a daemon it does the rest, and reports why none answers. Anything it cannot check is
+reported as a note, not as an error.
 
 With a daemon it runs the self test of the Python package beside mlxcommctl, or of the
 python3 in PATH, for at most a minute. The test shows whether results are in the daemon's

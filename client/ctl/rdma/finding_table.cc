@@ -79,8 +79,9 @@ constexpr auto kRdmaKinds = std::to_array<FindingKind>({
      .reasons = {Why::driver_silent, Why::driver_failed}},
     {"MC315", Severity::kWarning, "an RDMA device has no queue pair or region left", "{detail}",
      kRailUp,
-     "stop other programs that use RDMA on this device (MLX's jaccl, other daemons); killed ones "
-     "may hold theirs until the machine is restarted",
+     "stop other programs that use RDMA on this device (MLX's jaccl, other daemons); programs that "
+     "were killed "
+     "may keep theirs until the machine is restarted",
      Of(Why::device_exhausted)},
     {"MC316", Severity::kWarning, "the daemon may not use an RDMA device", "{detail}",
      "a device that mlxcommd may open",

@@ -208,7 +208,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
   text += Table(rows);
   if (const std::uint64_t missing = CountUnrecorded(record); missing > 0) {
     text += "between them " + std::to_string(missing) +
-            " more without a record: ranks of one machine do small ones directly\n";
+            " more that were not recorded: ranks on one machine run small operations directly\n";
   }
   if (hidden > 0) text += "and " + others;
   return details.empty() ? text : text + "not done\n" + details;

@@ -244,8 +244,8 @@ def power(run):
 def rails_of(link):
     """Returns a link's rails that are up on a cable, named as in events."""
     rails = [one for one in link["rails"] if one["transport"] != "route" and one["state"] == "up"]
-    before = {"tcp": "", "rdma": "rdma "}
-    return [{"rail": f"{before[one['transport']]}{one['local_interface']} - {one['remote_interface']}",
+    return [{"rail": ("" if one["transport"] == "tcp" else f"{one['transport']} ") +
+                     f"{one['local_interface']} - {one['remote_interface']}",
              "transport": one["transport"], "interface": one["local_interface"]} for one in rails]
 
 

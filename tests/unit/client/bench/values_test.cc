@@ -110,8 +110,8 @@ TEST(ValuesTest, AreRightWhereTheyWereCombined) {
   }
 }
 
-// Why: each type has its own way to be written. How: a rank that is alone must find the values that
-// it passes.
+// Why: each type has its own way to be written.
+// How: a rank that is alone must find the values that it passes.
 TEST(ValuesTest, AreRightInEveryType) {
   for (int number = 1; number < 32; ++number) {
     const auto type = static_cast<DataType>(number);

@@ -142,8 +142,9 @@ TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
   }
 }
 
-// Why: a process that once sent much by RDMA would keep the maximum that it ever used. How: a range
-// freed while a device has pages stays, and is released with the next range that is freed after it.
+// Why: a process that once sent much by RDMA would keep the maximum that it ever used.
+// How: a range freed while a device has pages stays, and is released with the next range that is
+// freed after it.
 TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   void* const pages =
       ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -254,8 +254,8 @@ TEST_F(ConnectionPagesTest, ACallThatWaitsReturnsWhatTheDaemonSays) {
 }
 
 // Why: a deadline that is shorter than a rank's patience still counts; the daemon enforces it, and
-// learns of the operation only once the page is closed. How: only the fastest of many hand-overs
-// counts, because a busy machine may delay any of them.
+// learns of the operation only once the page is closed.
+// How: only the fastest of many hand-overs counts, because a busy machine may delay any of them.
 TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
   Open();
   std::uint64_t soonest_ns = UINT64_MAX;

@@ -96,8 +96,8 @@ TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
 }
 
 // Why: a private daemon that ends with its last client accepts other processes until its socket is
-// gone. A process that joined again at once, as in a notebook, sometimes got DAEMON_LOST. How: the
-// path of the private daemon is a link, which leads to one of the test's daemons.
+// gone. A process that joined again at once, as in a notebook, sometimes got DAEMON_LOST.
+// How: the path of the private daemon is a link, which leads to one of the test's daemons.
 class EndingDaemonTest : public testing::Test {
  protected:
   EndingDaemonTest() : attach(FakeAttach::Of(LibraryFolder())) {
@@ -264,8 +264,8 @@ TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
   daemon.Complete(Barrier());
 }
 
-// Why: one thread reads all completions, and must pass on those of others. How: the last submitted
-// operation ends first.
+// Why: one thread reads all completions, and must pass on those of others.
+// How: the last submitted operation ends first.
 TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 50;

@@ -179,8 +179,8 @@ TEST_F(OperationsTest, AsksForEveryKind) {
 }
 
 // Why: requesting a kind by its number must request the same as the function of that name, and
-// fields that a kind does not use must not reach the daemon. How: every field is set, whatever the
-// kind.
+// fields that a kind does not use must not reach the daemon.
+// How: every field is set, whatever the kind.
 TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));

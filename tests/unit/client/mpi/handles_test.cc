@@ -44,7 +44,8 @@ TEST(HandlesTest, RefusesTypesThatMlxDoesNotMake) {
   refuses(2, nullptr);
 }
 
-// Why: a program built for another MPI passes its numbers as handles. How: unreadable addresses.
+// Why: a program built for another MPI passes its numbers as handles.
+// How: unreadable addresses.
 TEST(HandlesTest, NeverDereferencesAnUnknownHandle) {
   for (const std::uintptr_t address :
        {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{0x4c000405}, ~std::uintptr_t{0}}) {

@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
                                          Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
 
 // Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing
-// is missing then. How: one core; the test plays its peer.
+// is missing then.
+// How: one core; the test plays its peer.
 TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement) {
   NodeId self, peer;
   self.bytes[0] = 1;
@@ -334,8 +335,8 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
                                          Layout{3, 1}, Layout{4, 2}));
 
 // Why: a node that no longer needs an operation may get a request for it from a rank that calls
-// another one. That is a mismatch, not a frame that fits nothing. How: the root scatters and is
-// done; rank 2 sums instead, in many schedules.
+// another one. That is a mismatch, not a frame that fits nothing.
+// How: the root scatters and is done; rank 2 sums instead, in many schedules.
 TEST(CollectivesTest, FramesOfAnotherCallThanTheFinishedOneAreAMismatch) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     SimulatedCluster cluster(3, 1, seed);
@@ -354,9 +355,9 @@ TEST(CollectivesTest, FramesOfAnotherCallThanTheFinishedOneAreAMismatch) {
 }
 
 // Why: if each rank waits for a message of another call or rank, no rank ever sees a different
-// call; a deadline alone would not explain the failure. How: rank 3 waits for halves that are never
-// sent, and the root for what 3 would have sent; the others have sent theirs and finished. A seed
-// of the simulator found it.
+// call; a deadline alone would not explain the failure.
+// How: rank 3 waits for halves that are never sent, and the root for what 3 would have sent; the
+// others have sent theirs and finished. A seed of the simulator found it.
 TEST(CollectivesTest, CallsThatNeverMatchAreAMismatchAtTheirDeadline) {
   SimulatedCluster cluster(6, 1, 1);
   std::int32_t in = 1, out[6] = {};

@@ -64,8 +64,9 @@ TEST(CreditTest, ReceivesInReverseOrderOfSmallSendsGetTheirMessages) {
 }
 
 // Why: a step that receives requests its frame when it may begin. If that were after its own send,
-// two nodes without credit would wait for each other. How: both spend their credit on messages that
-// are not needed yet; then a barrier, and a sum in place.
+// two nodes without credit would wait for each other.
+// How: both spend their credit on messages that are not needed yet; then a barrier, and a sum in
+// place.
 TEST(CreditTest, TwoNodesWithoutCreditFinishABarrierAndASumInPlace) {
   SimulatedCluster cluster(2, 1, 9);
   std::int32_t out = 5;

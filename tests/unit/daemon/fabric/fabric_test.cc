@@ -100,8 +100,8 @@ TEST_F(FabricTest, LosesANodeThatStopsAndLinksItAgainAfterARestart) {
 }
 
 // Why: a daemon's last messages (why it stops, that its ranks have left) are queued behind all
-// others, and a rail takes only a few frames at a time. How: far more than those few, then Stop at
-// once, while the other side runs.
+// others, and a rail takes only a few frames at a time.
+// How: far more than those few, then Stop at once, while the other side runs.
 TEST_F(FabricTest, StopSendsWhatIsQueued) {
   asio::io_context other_io;
   Node b(other_io, "b", 2);
@@ -197,8 +197,8 @@ struct RawPeer {
 };
 
 // Why: a node that is upgraded several times in a row ends each daemon's connections soon, and
-// growing pauses would add up. How: twenty daemons in turn; with growing pauses this would take
-// many minutes.
+// growing pauses would add up.
+// How: twenty daemons in turn; with growing pauses this would take many minutes.
 TEST_F(FabricTest, DialsARestartedDaemonWithoutTheOldBackOff) {
   RawPeer peer(io);
   Node a(io, "a", 1, {peer.address()}, 7, [](link::FabricOptions& options) {
@@ -225,9 +225,9 @@ TEST_F(FabricTest, ShowsOtherNodesNamesInPrintableForm) {
   EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
 }
 
-// Why: a daemon that was just restarted must get in, whichever strangers hold the places. How: the
-// strangers never time out; their places are given away one by one, first those of the address that
-// holds the most.
+// Why: a daemon that was just restarted must get in, whichever strangers hold the places.
+// How: the strangers never time out; their places are given away one by one, first those of the
+// address that holds the most.
 TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;

@@ -190,8 +190,9 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
 }
 
 // Why: a stranger that sends a byte now and then would hold its place forever if each message had
-// its own deadline. How: it sends a greeting byte by byte, each time the timer fires; all of it
-// would take far longer than the one deadline.
+// its own deadline.
+// How: it sends a greeting byte by byte, each time the timer fires; all of it would take far longer
+// than the one deadline.
 TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyThePeerSends) {
   link::FabricOptions options = Options(2);
   options.greeting_timeout_ns = 100'000'000;

@@ -81,8 +81,8 @@ class LinksLargeFramesTest : public testing::Test {
 };
 
 // Why: each connection looked like the cable's return, so a grace period never ended, and jobs
-// waited for their own deadline with a link that was up. How: the first large frame blocks each
-// connection, which is dialed again after a silence.
+// waited for their own deadline with a link that was up.
+// How: the first large frame blocks each connection, which is dialed again after a silence.
 TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsAloneDoNot) {
   Cut(*Connect(false));
   const std::uint64_t began_ns = now_ns;
@@ -278,7 +278,8 @@ TEST_F(LinksLargeFramesTest, BeginAGraceIfOnlyASmallOnlyCableRemains) {
 }
 
 // Why: one side may learn before the other that large frames pass, and must not be refused or
-// ignored. How: that side's frame arrives first. It proves as much as the answer would.
+// ignored.
+// How: that side's frame arrives first. It proves as much as the answer would.
 TEST_F(LinksLargeFramesTest, CountAsPassedOnceThePeerUsesTheRail) {
   ConnectMiddle();
   Run(grace_ns);  // Until there is a circuit.

@@ -91,8 +91,8 @@ TEST_F(LinksPausesTest, DetectSilenceAndEndAGraceWhenAllTicksAreLate) {
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
-// Why: no peer could return to a daemon that did not run. How: it is paused for longer than its
-// grace period, in the middle of one.
+// Why: no peer could return to a daemon that did not run.
+// How: it is paused for longer than its grace period, in the middle of one.
 TEST_F(LinksPausesTest, LoseNoNodeForAGracePeriodThatPassedDuringAPause) {
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns / 2);
@@ -107,7 +107,8 @@ TEST_F(LinksPausesTest, LoseNoNodeForAGracePeriodThatPassedDuringAPause) {
 }
 
 // Why: a system needs a second to find its neighbours again, so a cable that was back in time came
-// too late. How: the interface comes up at the end of the grace period, again and again.
+// too late.
+// How: the interface comes up at the end of the grace period, again and again.
 TEST_F(LinksPausesTest, GiveARestoredInterfaceLimitedTimeToBeDialed) {
   const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
   Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);

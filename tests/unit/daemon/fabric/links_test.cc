@@ -165,9 +165,9 @@ TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
 
 // Why: this is the essential property. Both nodes dial over every path, at the same time or not;
 // messages may be delayed in any way, and connections break, even in the middle of a join, when
-// only one side believes in it. How: many random orders; a side that lacks a rail over one of its
-// paths dials again when its dial is over. In the end both have the same connection over each path,
-// and no node was ever lost.
+// only one side believes in it.
+// How: many random orders; a side that lacks a rail over one of its paths dials again when its dial
+// is over. In the end both have the same connection over each path, and no node was ever lost.
 TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
@@ -225,8 +225,8 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   }
 }
 
-// Why: a host that vanished silently leaves a connection that one side thinks is alive. How: the
-// cable is cut so that only one side notices; that side dials again.
+// Why: a host that vanished silently leaves a connection that one side thinks is alive.
+// How: the cable is cut so that only one side notices; that side dials again.
 TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
   for (const std::size_t dialer : {0u, 1u}) {
     sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
@@ -260,8 +260,8 @@ TEST_F(LinksTest, ContinuesOverAConnectionThatReplacesTheOnlyOne) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: no rail of the old run may serve the new one, over whichever path it comes. How: the machine
-// lost power, so the old rails end only by silence; until then it tries again.
+// Why: no rail of the old run may serve the new one, over whichever path it comes.
+// How: the machine lost power, so the old rails end only by silence; until then it tries again.
 TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   const std::shared_ptr<Connection> first = Connect(0, "1");
   const std::shared_ptr<Connection> second = Connect(0, "2");
@@ -286,8 +286,9 @@ TEST_F(LinksTest, StartsOverWithARestartedPeerOnceOldRailsAreSilent) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: the daemon of a copied disk would take the link from the original, and jobs would fail
-// again and again. How: it dials as soon as it is refused; the original's heartbeats continue.
+// Why: the daemon of a copied disk would take the link from the original, and jobs would fail again
+// and again.
+// How: it dials as soon as it is refused; the original's heartbeats continue.
 TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   const std::shared_ptr<Connection> first = Connect(1, "1");
   const std::unique_ptr<Daemon> original = std::move(sides[1]);
@@ -345,8 +346,8 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
 }
 
 // Why: plans need a path's latency soon, which is the minimum of several heartbeats; later an idle
-// daemon should cost nothing; and silence must be detected. How: the clock moves from deadline to
-// deadline; heartbeats are counted.
+// daemon should cost nothing; and silence must be detected.
+// How: the clock moves from deadline to deadline; heartbeats are counted.
 TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   const auto beats_in = [&](std::uint64_t ns) {
@@ -378,8 +379,8 @@ TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
-// Why: if both of two idle daemons ask, each wakes twice as often as necessary. How: each wakes at
-// its deadline and wakes the other, which is then early; later one is stopped.
+// Why: if both of two idle daemons ask, each wakes twice as often as necessary.
+// How: each wakes at its deadline and wakes the other, which is then early; later one is stopped.
 TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   bool wakes[2] = {true, true};
@@ -436,8 +437,8 @@ TEST_F(LinksTest, AsksAnywayIfTheTimeoutIsShort) {
   EXPECT_EQ(connection->beats[0], before + 1);
 }
 
-// Why: a side that lets others ask first detects a silent rail later. How: the other side asks over
-// one rail just before each tick, while another rail is silent.
+// Why: a side that lets others ask first detects a silent rail later.
+// How: the other side asks over one rail just before each tick, while another rail is silent.
 TEST_F(LinksTest, AsksFirstWhileARailIsSilent) {
   Connect(0, "1");
   const std::shared_ptr<Connection> silent = Connect(0, "2");
@@ -499,8 +500,8 @@ TEST_F(LinksTest, ReportsThatALinkHasTheMaximumOfRails) {
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
 
-// Why: a dialer waits until its rail has ended; without a notification it waits forever. How: a
-// half-open connection yields to one that then fails.
+// Why: a dialer waits until its rail has ended; without a notification it waits forever.
+// How: a half-open connection yields to one that then fails.
 TEST_F(LinksTest, ReportsARailThatYieldedToAFailedConnection) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;

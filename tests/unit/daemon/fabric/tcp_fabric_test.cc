@@ -256,7 +256,8 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
 }
 
 // Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
-// must not notice. How: each side is the first to retire it; a was dialed, b dials.
+// must not notice.
+// How: each side is the first to retire it; a was dialed, b dials.
 TEST_P(TcpFabricTest, ProvesRailsAgainWhenTheOldKeyIsRetired) {
   // A rail that comes back is proved with the key of that moment.
   MakePair([](link::FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });

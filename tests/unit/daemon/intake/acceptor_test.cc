@@ -251,9 +251,9 @@ class Log {
   std::shared_ptr<spdlog::logger> before_;
 };
 
-// Why: a daemon without descriptors must report it, and accept again once it has some. How: only
-// the acceptor's turns run without descriptors, and they have run before, because sanitizers need
-// descriptors when they see code for the first time.
+// Why: a daemon without descriptors must report it, and accept again once it has some.
+// How: only the acceptor's turns run without descriptors, and they have run before, because
+// sanitizers need descriptors when they see code for the first time.
 TEST_F(AcceptorTest, LogsOnceThatItCannotAcceptAndAcceptsAgain) {
   const Log log;
   ASSERT_TRUE(Open().ok());

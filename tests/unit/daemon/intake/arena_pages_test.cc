@@ -55,8 +55,8 @@ TEST(ArenaPagesTest, AreKeptByARegionThatOutlivesTheSession) {
 }
 
 // Why: if each side read first and announced then, both could continue: a page that a device is
-// about to register would be returned, and the device would send its old contents. How: both at
-// once, often; if one continues, the other must not.
+// about to register would be returned, and the device would send its old contents.
+// How: both at once, often; if one continues, the other must not.
 TEST(ArenaPagesTest, AreNeverKeptAndReturnedAtOnce) {
   queue::ArenaPages* words = nullptr;
   const auto pages = MakePages(words);

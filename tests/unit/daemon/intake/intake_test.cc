@@ -167,9 +167,9 @@ TEST_F(IntakeTest, SleepsOnlyWithoutSubmissionsAndWakesAtADoorbell) {
 }
 
 // Why: a client that keeps ringing must not make one turn last forever, and draining a doorbell
-// before reading the submissions delays the operation. How: after a first ring the doorbell is
-// filled; it has space again only once it is drained, which happens before sleep or after a number
-// of turns.
+// before reading the submissions delays the operation.
+// How: after a first ring the doorbell is filled; it has space again only once it is drained, which
+// happens before sleep or after a number of turns.
 TEST_F(OneClientTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
   const auto rings = [this] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
   const auto has_room_after = [&](int turns, bool sleeps) {

@@ -54,8 +54,8 @@ TEST_F(SessionFaultsTest, OutlivesItsConnection) {
 }
 
 // Why: a data loader forked from the training process inherits the doorbell, so the process's death
-// does not close it. How: a child dials and forks; it is killed while its own child holds all its
-// descriptors.
+// does not close it.
+// How: a child dials and forks; it is killed while its own child holds all its descriptors.
 TEST_F(SessionFaultsTest, EndsWithItsProcessEvenIfAChildHoldsItsDoorbell) {
   int hold[2];
   int ready[2];

@@ -123,7 +123,8 @@ TEST_F(SubmissionCheckTest, AcceptsUpToTheWholeArena) {
   EXPECT_TRUE(absl::IsInvalidArgument(Check(entry).status()));
 }
 
-// Why: a client may write any bytes. How: random bytes; an accepted entry must lie in the arena.
+// Why: a client may write any bytes.
+// How: random bytes; an accepted entry must lie in the arena.
 TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
   std::mt19937_64 random(1);
   int fine = 0;

@@ -183,8 +183,9 @@ TEST_F(MembershipTest, TheRemainingRanksOfAGroupKeepTheirOrderAndJob) {
   EXPECT_FALSE(core.Find(80)->failed());
 }
 
-// Why: a job may make a group for every batch of a week. How: split, one operation, release, by two
-// ranks; tables and memory must be as after the first thousand.
+// Why: a job may make a group for every batch of a week.
+// How: split, one operation, release, by two ranks; tables and memory must be as after the first
+// thousand.
 TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   [[maybe_unused]] std::uint64_t resident_then = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {

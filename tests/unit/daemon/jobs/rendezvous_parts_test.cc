@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Why: if a variable differs between the ranks of one launch, each waits in its own job. How: the
-// two nodes have one rank each, then all ranks of a second launch.
+// Why: if a variable differs between the ranks of one launch, each waits in its own job.
+// How: the two nodes have one rank each, then all ranks of a second launch.
 TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   Cluster cluster(2);
   const auto attach = [&](std::size_t node, std::uint64_t session, std::uint32_t rank,

@@ -27,9 +27,9 @@ v1::WorldFormed WorldOfTwo(const std::string& job, std::uint64_t attempt_of_seco
   return formed;
 }
 
-// Why: two users may choose the same name for a job, of the same size, on the same nodes. How: each
-// has a rank on each of two nodes, so there are four claims of two ranks; each user's two ranks can
-// meet without a refusal only if these are two jobs.
+// Why: two users may choose the same name for a job, of the same size, on the same nodes.
+// How: each has a rank on each of two nodes, so there are four claims of two ranks; each user's two
+// ranks can meet without a refusal only if these are two jobs.
 TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2, "train", "ann");
@@ -161,9 +161,9 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
 
 // Why: an announcement and the world come from two nodes, over two routes. A claim that is noted
 // after its world has formed would wait forever: status would show it, and the job's next ranks
-// would be refused because of it. How: three nodes, ranks on the first two; the third learns of the
-// world before it learns of rank 1, whose process then ends. Rank 1 of the next run is started on
-// the third node.
+// would be refused because of it.
+// How: three nodes, ranks on the first two; the third learns of the world before it learns of rank
+// 1, whose process then ends. Rank 1 of the next run is started on the third node.
 TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -405,8 +405,9 @@ TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
 }
 
 // Why: decisions about a daemon's ranks must not be applied to announcements of its next process,
-// which has a place in no world. How: a node learns of a world with ranks that were never announced
-// to it; their node starts again.
+// which has a place in no world.
+// How: a node learns of a world with ranks that were never announced to it; their node starts
+// again.
 TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);

@@ -314,8 +314,8 @@ TEST(ShrinkTest, TwoShrinksOneAfterTheOther) {
 }
 
 // Why: a rank that knows that the new group is ready continues with it, so the others must not form
-// another one without it. How: the node that forms it dies when only one of two nodes has got
-// "ready".
+// another one without it.
+// How: the node that forms it dies when only one of two nodes has got "ready".
 TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   Cluster cluster(4, 1);
   cluster.Kill(3);
@@ -351,10 +351,10 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   EXPECT_THAT(cluster.GroupOf(2), ElementsAre(1, 2));
 }
 
-// Why: any message can be the last one that a daemon sends. How: every schedule of a seed is cut
-// after every number of messages: a node (with its unread messages, or without them) or a rank dies
-// there. The remaining ranks ask until they have a group without a lost rank. All must then be in
-// the same one, with none missing.
+// Why: any message can be the last one that a daemon sends.
+// How: every schedule of a seed is cut after every number of messages: a node (with its unread
+// messages, or without them) or a rank dies there. The remaining ranks ask until they have a group
+// without a lost rank. All must then be in the same one, with none missing.
 class ShrinkDeathTest : public testing::TestWithParam<int> {};
 
 TEST_P(ShrinkDeathTest, ThoseWhoAreLeftAlwaysEndInOneGroup) {

@@ -239,7 +239,8 @@ TEST_F(ChannelTest, ProbesForTheLastFrameWithGrowingPatience) {
 // Why: a rail whose other end does not exist yet may lose everything. Resent frames take a working
 // rail, and their acknowledgements say nothing about the rest. Each was given up by its own probe,
 // the seventh after 6 s. All later frames waited at the peer, answers to circuits included, and
-// nodes behind the two were lost. How: frames are seldom sent in the same nanosecond.
+// nodes behind the two were lost.
+// How: frames are seldom sent in the same nanosecond.
 TEST_F(ChannelTest, ResendsAllThatOneRailHasLostAtOnce) {
   channel.OnRailUp(0, false);
   for (std::uint64_t i = 1; i <= 10; ++i) {
@@ -298,8 +299,9 @@ TEST_F(ChannelTest, SendsControlFramesIfAllRailsAreUnreliable) {
 }
 
 // Why: a rail that stops unnoticed looked fast a moment ago; frames would wait for it until
-// heartbeats are missed. How: a fast rail is filled and then goes silent; as time passes, waiting
-// frames take the slow one.
+// heartbeats are missed.
+// How: a fast rail is filled and then goes silent; as time passes, waiting frames take the slow
+// one.
 TEST_F(ChannelTest, UsesAnotherRailWhenTheBestOneStalls) {
   channel.OnRailUp(0, true);
   std::uint64_t sequence = 0;
@@ -353,9 +355,9 @@ TEST_F(ChannelTest, DoesNotWaitForARailThatHasEnded) {
 }
 
 // Why: a peer may request a frame as often as it likes. If the copies that rails hold were
-// miscounted, the payload would be released while it is read. How: more copies than eight bits can
-// count, on several rails, because one rail does not take that many; a large frame after them makes
-// the next rail the better one.
+// miscounted, the payload would be released while it is read.
+// How: more copies than eight bits can count, on several rails, because one rail does not take that
+// many; a large frame after them makes the next rail the better one.
 TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerRequestsIt) {
   ASSERT_TRUE(channel.Send(Data(1, 100), payload.data(), 11).ok());
   std::map<std::size_t, std::size_t> frames_of;

@@ -132,7 +132,8 @@ TEST_F(LinkRailsTest, RequestsADroppedFrameOnceHoweverOftenItAcknowledges) {
 }
 
 // Why: a loop that is busy with other jobs is never idle, and a job with little traffic would wait
-// for its buffers. How: a's loop never sleeps.
+// for its buffers.
+// How: a's loop never sleeps.
 TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   TwoSides two;
   auto& rail = two.Join("rail");
@@ -152,7 +153,8 @@ TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
 }
 
 // Why: a closed connection looks like the end of a daemon, and neither has ended. The peer must
-// find out by silence, as this side has. How: b falls silent, then joins again.
+// find out by silence, as this side has.
+// How: b falls silent, then joins again.
 TEST_F(LinkRailsTest, KeepsADroppedRailOpenUntilThePeerIsHeardOnAnother) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -362,8 +364,8 @@ TEST_F(LinkRailsTest, ResendsWhatAnUnreliableRailLoses) {
 }
 
 // Why: a frame that is missing on an only, reliable rail never arrives, and no numbered frame is
-// delivered any more. What an unreliable rail loses is resent. How: b's first frame is swallowed,
-// and b keeps sending.
+// delivered any more. What an unreliable rail loses is resent.
+// How: b's first frame is swallowed, and b keeps sending.
 TEST_F(LinkRailsTest, DropsAnOnlyReliableRailThatHasNotDeliveredAFrame) {
   for (const bool is_reliable : {true, false}) {
     TwoSides two;
@@ -492,9 +494,9 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanTheMaximum) {
   ExpectDone(two);
 }
 
-// Why: all of the above at once, in unforeseen mixtures. How: rails of all kinds come and go at
-// either end while both sides receive and send; at the end there is one sound rail, and everything
-// must have arrived, once and in order.
+// Why: all of the above at once, in unforeseen mixtures.
+// How: rails of all kinds come and go at either end while both sides receive and send; at the end
+// there is one sound rail, and everything must have arrived, once and in order.
 TEST_F(LinkRailsTest, DeliversEverythingWhileRailsComeAndGoAtRandom) {
   for (std::uint32_t seed = 1; seed <= Seeds(15); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

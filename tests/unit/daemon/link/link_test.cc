@@ -189,9 +189,9 @@ std::vector<rail::RailCommand::Kind> KindsOf(const std::deque<rail::RailCommand>
   return kinds;
 }
 
-// Why: a grant that overtakes its receive lets the peer send unrequested data. How: a rail with
-// room for two; the rest waits and follows in the order of the calls, except for frames, which wait
-// until no receive does.
+// Why: a grant that overtakes its receive lets the peer send unrequested data.
+// How: a rail with room for two; the rest waits and follows in the order of the calls, except for
+// frames, which wait until no receive does.
 TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -567,9 +567,10 @@ class Pair {
 };
 
 // Why: if only one side continues, numbers of different sessions meet, and frames are lost or
-// duplicated unnoticed. How: connections that fail half-way in every state, and sides that give up.
-// Each message contains its session and position, and must arrive in that session, in order. At the
-// end a sound connection must carry everything.
+// duplicated unnoticed.
+// How: connections that fail half-way in every state, and sides that give up. Each message contains
+// its session and position, and must arrive in that session, in order. At the end a sound
+// connection must carry everything.
 TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -45,9 +45,9 @@ TEST(RailFlightTest, ResetsItsPatienceOnceSomethingIsAcknowledged) {
   EXPECT_EQ(wait_ns(4), at_first);
 }
 
-// Why: a frame that a rail holds unwritten cannot move to a faster rail. How: acknowledgements at
-// several rates. Beside others, a rail is full with two milliseconds' worth; alone, with the
-// maximum.
+// Why: a frame that a rail holds unwritten cannot move to a faster rail.
+// How: acknowledgements at several rates. Beside others, a rail is full with two milliseconds'
+// worth; alone, with the maximum.
 TEST(RailFlightTest, HoldsLessOnASlowRailIfThereAreOthers) {
   constexpr std::uint64_t kFrame = 128 * 1024;
   const auto held_bytes = [](double rate, bool alone) {
@@ -70,8 +70,8 @@ TEST(RailFlightTest, HoldsLessOnASlowRailIfThereAreOthers) {
 }
 
 // Why: acknowledgements queue behind the peer's data; by them alone a rail that has delivered
-// everything may look as full as one that has delivered nothing. How: two rails with the same
-// amount under way; the system reports that only the second's is gone.
+// everything may look as full as one that has delivered nothing.
+// How: two rails with the same amount under way; the system reports that only the second's is gone.
 TEST(RailFlightTest, ChoosesByWhatTheSystemHoldsIfReported) {
   constexpr std::uint32_t kFrame = 100'000;
   const std::vector<std::byte> bytes(kFrame);

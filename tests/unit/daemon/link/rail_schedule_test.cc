@@ -77,9 +77,9 @@ TEST_F(RailScheduleTest, EightRailsOfAllKindsCarryAlmostTheirSum) {
   EXPECT_GE(Rate(cables) / sum, 0.9);
 }
 
-// Why: a cable may train down, or be shared for a while. How: one of two equal rails drops to a
-// tenth, and later rises to four times; after half a second of traffic both together must carry
-// their full rate again.
+// Why: a cable may train down, or be shared for a while.
+// How: one of two equal rails drops to a tenth, and later rises to four times; after half a second
+// of traffic both together must carry their full rate again.
 TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e9, 20'000));
@@ -97,8 +97,9 @@ TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
 }
 
 // Why: a rail may have started on a busy machine, and a rail that never gets a frame cannot show
-// that it is good. How: one of two equal rails has a latency of 100 ms while it is alone, then the
-// other's. Steps continue, and after some seconds both carry their share.
+// that it is good.
+// How: one of two equal rails has a latency of 100 ms while it is alone, then the other's. Steps
+// continue, and after some seconds both carry their share.
 TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e8, 100 * kMs));
@@ -111,8 +112,9 @@ TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
 }
 
 // Why: acknowledgements queue behind the peer's data, so both sides wait for the other's queue.
-// That must not keep rails empty. How: slow cables, and a step in each direction at once, twice: in
-// the first they are measured; after it a tick reports a heartbeat's round trip.
+// That must not keep rails empty.
+// How: slow cables, and a step in each direction at once, twice: in the first they are measured;
+// after it a tick reports a heartbeat's round trip.
 TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceInBothDirectionsAtOnce) {
   const auto both_ways = [](std::size_t rails) {
     static const std::vector<std::byte> source(kStep, std::byte{1});

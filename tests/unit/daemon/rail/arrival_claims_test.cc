@@ -56,9 +56,9 @@ TEST(ArrivalClaimsTest, StartsAgainAtOneAfterItsMemoryWasFreed) {
   static_assert(sizeof(ArrivalClaims) < wire::kWindow, "it lies in each link");
 }
 
-// Why: two rails that both place a frame would add it twice. How: rails race for each number of
-// many windows. Some give back what they got and request another copy; the loop continues once a
-// whole window has been placed.
+// Why: two rails that both place a frame would add it twice.
+// How: rails race for each number of many windows. Some give back what they got and request another
+// copy; the loop continues once a whole window has been placed.
 TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
   constexpr std::uint64_t kNumbers = 20 * wire::kWindow;
   constexpr int kThreads = 4;

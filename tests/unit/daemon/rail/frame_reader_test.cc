@@ -268,7 +268,8 @@ TEST_F(FrameReaderTest, IgnoresAFrameWithAFlippedBit) {
 }
 
 // Why: the network may swallow frames and pass on heartbeats; then no side falls silent, and a wait
-// for a frame never ends. How: each of four frames is missing, heartbeats included.
+// for a frame never ends.
+// How: each of four frames is missing, heartbeats included.
 TEST_F(FrameReaderTest, FindsMissingFramesByHeartbeats) {
   for (std::uint64_t missing = 1; missing <= 5; ++missing) {
     WaitingBytes stream;
@@ -363,8 +364,8 @@ TEST_F(FrameReaderTest, ReceivesCorruptDataAgain) {
 }
 
 // Why: a process that writes into the memory that it receives in would make every sum wrong, and
-// everything after that frame on the link would wait. How: it does so during repeated data, which
-// is read to another place.
+// everything after that frame on the link would wait.
+// How: it does so during repeated data, which is read to another place.
 TEST_F(FrameReaderTest, PlacesRepeatedDataOnceItsSumIsRight) {
   ReadHalfOfWhatComesOnceMore();
   ASSERT_TRUE(events_.empty());
@@ -401,9 +402,9 @@ TEST_F(FrameReaderTest, IgnoresCorruptionInADuplicate) {
   EXPECT_TRUE(events_[1].duplicate);
 }
 
-// Why: a buffer that is reused too soon would change a payload that is still in use. How: frames of
-// any length, each filled with its own number, in reads of any length. They are given back in
-// order, at any time, and must be unchanged then.
+// Why: a buffer that is reused too soon would change a payload that is still in use.
+// How: frames of any length, each filled with its own number, in reads of any length. They are
+// given back in order, at any time, and must be unchanged then.
 TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   std::mt19937 random(5);
   std::uint64_t sequence = 0;

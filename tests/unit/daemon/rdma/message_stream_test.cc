@@ -142,8 +142,8 @@ TEST(MessageStreamTest, SkipsTheRestOfAPartlyLostFrame) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: while half a frame is kept here, its copy on another rail looks like a duplicate. How: the
-// end of a frame is lost, and an empty message reveals it.
+// Why: while half a frame is kept here, its copy on another rail looks like a duplicate.
+// How: the end of a frame is lost, and an empty message reveals it.
 TEST(MessageStreamTest, ReportsAGapBeforeMoreFramesArrive) {
   Pair pair;
   int number = 0;

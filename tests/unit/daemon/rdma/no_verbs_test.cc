@@ -8,8 +8,8 @@
 namespace mlxcomm::rdma::no_verbs_test {
 namespace {
 
-// Why: a daemon without RDMA is normal, and must report how to get another. How: this program
-// contains the stand-ins of such a daemon.
+// Why: a daemon without RDMA is normal, and must report how to get another.
+// How: this program contains the stand-ins of such a daemon.
 TEST(NoVerbsTest, ReportsThatItWasBuiltWithoutAndWhatIsMissing) {
   const auto none = LoadLibrary("");
   EXPECT_TRUE(absl::IsUnavailable(none.status()));

@@ -85,7 +85,8 @@ TEST(RawMessagesTest, SendsNoMessageAcrossTheEndOfARegion) {
 }
 
 // Why: raw messages have no numbers of their own; whichever is lost, later ones must not take its
-// place. How: each message of three frames is lost once.
+// place.
+// How: each message of three frames is lost once.
 TEST(RawMessagesTest, LosesAWholeFrameWhicheverMessageIsLost) {
   int messages = 1;
   for (int lost = 1; lost <= messages; ++lost) {
@@ -214,8 +215,9 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceAllOfItWasRead) {
 }
 
 // Why: when a rail ends, its driver may still have messages to send, from memory that is then
-// overwritten. How: a queue pair reads some of the posted messages, the rail ends, the memory is
-// overwritten, and the rest is read: at each point.
+// overwritten.
+// How: a queue pair reads some of the posted messages, the rail ends, the memory is overwritten,
+// and the rest is read: at each point.
 TEST(RawMessagesTest, IgnoresMessagesSentAfterTheRailEnded) {
   std::size_t posted = 1;
   std::size_t most_frames = 0;

@@ -61,9 +61,9 @@ TEST_F(RdmaRailsTest, ClosesARemovedDeviceAndReopensItWhenItIsBack) {
   std::filesystem::remove(entry);
 }
 
-// Why: after idle hours the rail must still work, or its failure must be known. How: neither side
-// sends anything; heartbeats pass over the queue pair itself, in both directions. When they no
-// longer arrive, the rail ends although the connection beside it is alive.
+// Why: after idle hours the rail must still work, or its failure must be known.
+// How: neither side sends anything; heartbeats pass over the queue pair itself, in both directions.
+// When they no longer arrive, the rail ends although the connection beside it is alive.
 TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -87,8 +87,8 @@ TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: the queue pair of a stopped daemon accepts messages without any notification. How: silence
-// would be noticed only after an hour.
+// Why: the queue pair of a stopped daemon accepts messages without any notification.
+// How: silence would be noticed only after an hour.
 TEST_F(RdmaRailsTest, EndsWithTheConnectionOfAStoppedDaemon) {
   Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.heartbeat_timeout_ns = 3'600'000'000'000;
@@ -153,8 +153,9 @@ TEST_F(RdmaRailsTest, SendsOneFramePerMessageIfADeviceSupportsNoMore) {
   EXPECT_GE(Rdma(*a).sent_bytes(), before + 1024 * 1024);
 }
 
-// Why: a key holder may send anything. How: set-up messages of random bits, and repeated offers of
-// one number, while rails are made; then it is quiet, and the rail is up.
+// Why: a key holder may send anything.
+// How: set-up messages of random bits, and repeated offers of one number, while rails are made;
+// then it is quiet, and the rail is up.
 TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);

@@ -24,8 +24,8 @@ class TrialsTest : public FakeLibraryTest {
   Limits limits_;
 };
 
-// Why: a reader compares a report with the assumptions about such devices. How: the fake has
-// Apple's rules and reports broken ones, which this test expects.
+// Why: a reader compares a report with the assumptions about such devices.
+// How: the fake has Apple's rules and reports broken ones, which this test expects.
 TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
   const std::map<std::string, std::string> refused = {
       {"pair-rc", "has no reliable queue pairs"},

@@ -123,8 +123,9 @@ TEST(EventLogTest, UsersBeyondTheLimitShareARing) {
   EXPECT_TRUE(log.Read(cursor, 9, IsAnn).events.empty());
 }
 
-// Why: the loop adds while readers on other threads read. How: each of two writers adds more than
-// is kept; the events that a reader got and the lost ones add up to all.
+// Why: the loop adds while readers on other threads read.
+// How: each of two writers adds more than is kept; the events that a reader got and the lost ones
+// add up to all.
 TEST(EventLogTest, IsReadWhileOtherThreadsWrite) {
   EventLog log;
   constexpr std::size_t kEach = 4 * EventLog::kKeptMax;

@@ -98,9 +98,9 @@ TEST(EventRingTest, AppendsToTheCopiedEvents) {
   EXPECT_EQ(events[2].time_ns, 9u);
 }
 
-// Why: the writer never waits, so it overtakes readers; no reader may get a torn event. How: a
-// small ring, in which the writer overtakes copies, as missing events show; every field contains
-// the event's number.
+// Why: the writer never waits, so it overtakes readers; no reader may get a torn event.
+// How: a small ring, in which the writer overtakes copies, as missing events show; every field
+// contains the event's number.
 TEST(EventRingTest, NeverShowsATornEventToAReaderThatItOvertakes) {
   constexpr std::uint64_t kSize = 8;
   constexpr std::uint64_t kOvertaken = 200;

@@ -82,8 +82,9 @@ class CombineTest : public testing::TestWithParam<Case> {
 };
 
 // Why: whole vectors, their rest and streaming stores are different code. A rank with other buffer
-// boundaries would differ in the last bits. How: lengths around the vector sizes, aligned and off
-// by one element, on every instruction set of this machine.
+// boundaries would differ in the last bits.
+// How: lengths around the vector sizes, aligned and off by one element, on every instruction set of
+// this machine.
 TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -118,7 +119,8 @@ TEST_P(CombineTest, EqualsPlainLoopIfOutputsAreAlignedAtDifferentElements) {
 }
 
 // Why: ranks that compute the same element at different positions must agree, even in a NaN's
-// payload. How: one column of elements, repeated; every position must give the same bits.
+// payload.
+// How: one column of elements, repeated; every position must give the same bits.
 TEST_P(CombineTest, GivesTheSameBitsAtEveryPosition) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -132,8 +134,8 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPosition) {
 }
 
 // Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose
-// the row's other parameters. They are also used where stores cannot bypass the caches. How: rows
-// of some chunks and a rest, with elements of any size, and off by one element.
+// the row's other parameters. They are also used where stores cannot bypass the caches.
+// How: rows of some chunks and a rest, with elements of any size, and off by one element.
 TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const auto [type, op] = GetParam();
   const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);

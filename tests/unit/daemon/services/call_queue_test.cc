@@ -116,7 +116,8 @@ TEST_F(CallQueueTest, ServesOnAfterGarbageAndUnknownMethods) {
 }
 
 // Why: gRPC's server does not wait for a connection that has gone, but its call still needs an
-// answer. How: the call is answered once the server has shut down; then the queue ends.
+// answer.
+// How: the call is answered once the server has shut down; then the queue ends.
 TEST_F(CallQueueTest, EndsOnlyOnceACallWithoutACallerIsAnswered) {
   grpc::ClientContext context;
   grpc::Status status;

@@ -403,8 +403,8 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   loop_.WaitUntil([&](node::Node& node) { return !waits(node); });
 }
 
-// Why: the record is needed when the loop is what hangs. How: the loop waits until the record has
-// been read.
+// Why: the record is needed when the loop is what hangs.
+// How: the loop waits until the record has been read.
 TEST_F(ControlServerTest, ReadsTheRecordWithoutTheLoopAndToNobodyUnknown) {
   std::promise<void> read_it;
   loop_.calls.Report([reported = read_it.get_future().share()](node::Node&) { reported.wait(); });
@@ -438,8 +438,8 @@ TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {
 }
 
 // Why: a hello that was pending when the daemon began to stop is answered while another thread
-// shuts the server down; its connection must not reach a server that is gone. How: both at once; a
-// late one finds the connection closed.
+// shuts the server down; its connection must not reach a server that is gone.
+// How: both at once; a late one finds the connection closed.
 TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
   std::thread shutdown([this] { server_->Shutdown(0); });
   for (int i = 0; i < 50; ++i) {

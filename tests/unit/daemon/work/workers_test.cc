@@ -132,8 +132,8 @@ TEST_F(WorkersTest, EndThoughNoThreadTakesTheirResults) {
 }
 
 // Why: free threads take a work item in pieces, and it is done with its last piece, whichever
-// thread did that. Every element must be combined once. How: work items of many pieces, with a
-// rest, done by workers and the loop in any mixture.
+// thread did that. Every element must be combined once.
+// How: work items of many pieces, with a rest, done by workers and the loop in any mixture.
 TEST_F(WorkersTest, ShareOneWorkItemAmongThemselvesAndTheLoop) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
@@ -205,8 +205,9 @@ TEST_F(WorkersTest, DoNotExistIfNoneAreConfigured) {
 }
 
 // Why: a slot is reused while threads that saw its last work item still access it, from both ends;
-// whatever they take then must be a piece, and each only once. How: more work items than slots, of
-// a few pieces each, taken by all threads at once; a few at a time, each with its own memory.
+// whatever they take then must be a piece, and each only once.
+// How: more work items than slots, of a few pieces each, taken by all threads at once; a few at a
+// time, each with its own memory.
 TEST_F(WorkersTest, ReuseASlotWhileOtherThreadsAccessIt) {
   constexpr std::uint64_t kElements = 50'000;  // Three pieces.
   constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;

@@ -232,7 +232,8 @@ TEST(DialTest, LimitsAMessageWithoutTerminator) {
 }
 
 // Why: an overloaded daemon answers without reading, so the connection may be closed before the
-// process has sent its hello. How: often, because the scheduler decides the order.
+// process has sent its hello.
+// How: often, because the scheduler decides the order.
 TEST(DialTest, ReceivesARefusalThatArrivesBeforeItsHelloIsSent) {
   const DaemonHello refusal = Refusal(FailureCode::kResourceExhausted, "try again");
   const FakeDaemon daemon([refusal](int connection) {
@@ -273,8 +274,8 @@ TEST(DialTest, ReportsAConnectionThatIsClosedWithoutAnswer) {
 }
 
 // Why: in a folder that all users may write to, another user can put a socket at the path of this
-// user's private daemon, and would get the arena. How: the kernel stores the listener's uid, so
-// root changes its uid while it calls listen.
+// user's private daemon, and would get the arena.
+// How: the kernel stores the listener's uid, so root changes its uid while it calls listen.
 TEST(DialTest, SendsNothingToAnotherUsersDaemon) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   constexpr uid_t kSomebody = 61001;

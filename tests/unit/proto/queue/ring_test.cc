@@ -72,8 +72,9 @@ TEST(RingTest, LimitsAnInvalidMessageLength) {
   EXPECT_LE(entry.message_bytes, kFailureMessageBytesMax);
 }
 
-// Why: sleeping is a race of two words; a lost wake-up would hang a client. How: a consumer that
-// sleeps on its doorbell whenever possible, and a producer that rings only on request.
+// Why: sleeping is a race of two words; a lost wake-up would hang a client.
+// How: a consumer that sleeps on its doorbell whenever possible, and a producer that rings only on
+// request.
 TEST(RingTest, LosesNoWakeUp) {
   auto ring = std::make_unique<Ring>();
   int ends[2];

@@ -42,8 +42,8 @@ TEST(ProgramTest, ReportsAMissingProgram) {
   EXPECT_TRUE(absl::IsNotFound(said.status())) << said.status();
 }
 
-// Why: system_profiler has been seen to hang. How: a program that closes its output and continues,
-// and one whose child keeps the output open.
+// Why: system_profiler has been seen to hang.
+// How: a program that closes its output and continues, and one whose child keeps the output open.
 TEST(ProgramTest, KillsALateProgramWithItsChildren) {
   ProgramOptions options;
   options.timeout_ns = 50'000'000;

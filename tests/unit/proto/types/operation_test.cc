@@ -171,7 +171,8 @@ TEST(ShapeTest, RefusesTooManyElementsOrAWrongTable) {
   EXPECT_FALSE(ShapeOf(request, shape)) << "no such rank";
 }
 
-// Why: bench and plan show it beside a cable's capacity. How: PERFORMANCE.md of nccl-tests.
+// Why: bench and plan show it beside a cable's capacity.
+// How: PERFORMANCE.md of nccl-tests.
 TEST(ShapeTest, LoadsARingAsInNcclTests) {
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kAllReduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kReduceScatter, 4), 0.75);

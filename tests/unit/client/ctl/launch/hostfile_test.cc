@@ -147,8 +147,8 @@ TEST(HostfileTest, ExpandsUpToItsBounds) {
 }
 
 // Why: a short text, even in --hosts, could expand to more names than fit into memory, and each
-// bracket used stack. How: many names, long names, or many brackets; each would need 30 GB or
-// overflow the stack.
+// bracket used stack.
+// How: many names, long names, or many brackets; each would need 30 GB or overflow the stack.
 TEST(HostfileTest, RefusesRangesThatWouldExhaustMemory) {
   for (const std::string& text :
        {"n" + Repeated("[1]", 50'000),

@@ -34,8 +34,8 @@ TEST(RenderPingTest, SummarisesRepliesAndLosses) {
   EXPECT_THAT(json, testing::HasSubstr("null"));
 }
 
-// Why: a message takes one of the rails, and people want to know which one is bad. How: two rails;
-// each answer has the last heartbeat of each, the third the same ones again.
+// Why: a message takes one of the rails, and people want to know which one is bad.
+// How: two rails; each answer has the last heartbeat of each, the third the same ones again.
 TEST(RenderPingTest, ShowsTheRoundTripsOfEachRail) {
   std::vector<v1::PingReply> replies = {Reply(1'000, 60'000), Reply(1'000, 70'000),
                                         Reply(1'000, 70'000), Reply(1'000, 80'000)};

@@ -1,6 +1,7 @@
 // Why: a plan that is wrong for one layout or length is a hang or a wrong number in a user's
-// training, and no few examples find it. How: every kind by every plan on every shape of group, for
-// the lengths at which something changes, proved by the verifier.
+// training, and no few examples find it.
+// How: every kind by every plan on every shape of group, for the lengths at which something
+// changes, proved by the verifier.
 
 #include <algorithm>
 #include <map>
@@ -72,7 +73,8 @@ INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
                          NameOf);
 
 // Why: with more nodes than a step has sources, exchange is not offered, credit gets scarce, and
-// rings and trees are deep. How: few elements, because the number of steps matters here.
+// rings and trees are deep.
+// How: few elements, because the number of steps matters here.
 TEST(AllPlansTest, AreProvedForLargeGroups) {
   for (const GroupShape& shape : {EvenShape(65, 1), EvenShape(16, 4)}) {
     for (const OperationKind kind : kAllKinds) {
@@ -88,10 +90,10 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
 }
 
 // Why: long reductions are done in slices, which share scratch memory. With slow links more of them
-// are under way, and large blocks have no scratch memory. Each node may do it differently. How: the
-// steps of long operations, with little data: an odd count in blocks just above the eager size.
-// With 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; with 4
-// GiB the blocks are too large for scratch memory.
+// are under way, and large blocks have no scratch memory. Each node may do it differently.
+// How: the steps of long operations, with little data: an odd count in blocks just above the eager
+// size. With 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms;
+// with 4 GiB the blocks are too large for scratch memory.
 TEST(AllPlansTest, AreProvedForManySlices) {
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
@@ -150,8 +152,8 @@ TEST(AllPlansTest, BlocksInScratchMemoryDoNotOverlap) {
 }
 
 // Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one
-// with scratch memory; a plan without it for another reason waits as long. How: counts the slices
-// whose receives wait for nothing, which are twice those under way.
+// with scratch memory; a plan without it for another reason waits as long.
+// How: counts the slices whose receives wait for nothing, which are twice those under way.
 TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
   WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
                                            PlanKind::kRing, std::uint64_t{4096} * 256 * 1024);

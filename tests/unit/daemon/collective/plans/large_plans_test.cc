@@ -101,8 +101,8 @@ TEST(LargePlansTest, AreProvedByFewerChunks) {
 }
 
 // Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished
-// blocks have scratch memory; a proof with less data must not choose again. How: sizes and links at
-// which less data would be handled differently.
+// blocks have scratch memory; a proof with less data must not choose again.
+// How: sizes and links at which less data would be handled differently.
 TEST(LargePlansTest, LongRingsAreProvedAsTheyAreExecuted) {
   struct Case {
     int nodes;

@@ -1,5 +1,6 @@
 // Why: a verifier proves what it does not notice. So each of its checks is broken once in a correct
-// plan. How: the plans of one operation, one fault planted in them, and the words that name it.
+// plan.
+// How: the plans of one operation, one fault planted in them, and the words that name it.
 #include "tests/verify/plan_verifier.h"
 
 #include <gmock/gmock.h>

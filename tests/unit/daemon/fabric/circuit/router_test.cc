@@ -72,7 +72,8 @@ void Add(const rail::PostedReceive& receive, std::uint64_t offset, const std::by
 }
 
 // Why: a reduction must combine each byte once, even though it arrives in pieces, and the route may
-// break in the middle of a chunk. How: two routes; the node on the one in use stops in the middle.
+// break in the middle of a chunk.
+// How: two routes; the node on the one in use stops in the middle.
 TEST_F(RouterTest, ReducesEachByteOnceWhenTheRouteChanges) {
   const auto patient = [](link::FabricOptions& options) {
     options.grace_period_ns = 60'000'000'000;

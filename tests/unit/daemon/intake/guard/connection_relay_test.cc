@@ -141,8 +141,8 @@ TEST(ConnectionRelayTest, EndsAFloodAndCountsIt) {
   EXPECT_EQ(Ended(relay, EndReason::kPings), 1u);
 }
 
-// Why: a process that sends requests and never reads would make gRPC keep all answers. How: traffic
-// in both directions on another connection shows that the relay has had its turns.
+// Why: a process that sends requests and never reads would make gRPC keep all answers.
+// How: traffic in both directions on another connection shows that the relay has had its turns.
 TEST(ConnectionRelayTest, ReadsNoRequestsWhileAnswersAreNotRead) {
   ConnectionRelay relay;
   const Ends ends = Carried(relay);
@@ -186,8 +186,9 @@ TEST(ConnectionRelayTest, EndsWhoDoesNotReadPastTheDeadlineAndNobodyElse) {
 }
 
 // Why: a stream of events whose reader pauses is one call, and holds one chunk of its answers;
-// ending it would not help. How: a connection with two calls, whose answers wait from the same time
-// on, is past its deadline first.
+// ending it would not help.
+// How: a connection with two calls, whose answers wait from the same time on, is past its deadline
+// first.
 TEST(ConnectionRelayTest, WhoHasOneCallMayPauseForLonger) {
   ConnectionRelay relay(/*unread_timeout_ns=*/50'000'000);
   const Ends pauses = Carried(relay);

@@ -219,8 +219,8 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   EXPECT_GT(sleeps_, 0);
 }
 
-// Why: a link of several rails chooses by this, even while the thread drives the socket. How: the
-// thread writes frame after frame; the answer to a request comes with one of the next.
+// Why: a link of several rails chooses by this, even while the thread drives the socket.
+// How: the thread writes frame after frame; the answer to a request comes with one of the next.
 TEST_F(TcpRailDriverTest, ReportsWhatTheKernelHoldsOnceAsked) {
   Start();
   const std::vector<std::byte> source(300'000, std::byte{9});
@@ -239,8 +239,8 @@ TEST_F(TcpRailDriverTest, ReportsWhatTheKernelHoldsOnceAsked) {
 }
 
 // Why: the loop never places or sends large payload, whichever thread drives; afterwards it drives
-// small frames again. How: small frames and large data in turn, with pauses in which the rail
-// returns to the loop.
+// small frames again.
+// How: small frames and large data in turn, with pauses in which the rail returns to the loop.
 TEST_F(TcpRailDriverTest, TheThreadMovesLargeDataAndSmallFramesReturnToTheLoop) {
   Start();
   std::uint64_t ours = 0, theirs = 0;
@@ -321,8 +321,8 @@ TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataIfCoresAreFew) {
 }
 
 // Why: the loop never waits for a socket, and must not poll a full one repeatedly; when it has
-// room, nothing else would notice. How: the far side does not read until the loop sleeps with
-// waiting data; then it reads all.
+// room, nothing else would notice.
+// How: the far side does not read until the loop sleeps with waiting data; then it reads all.
 TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndContinuesWhenItHasRoom) {
   Make(queue::Scheduling::kFewCores);
   Start();
@@ -385,7 +385,8 @@ TEST_F(TcpRailDriverTest, TheLoopFindsTheEndAndGarbage) {
 }
 
 // Why: a system call costs more than a small frame, and an operation has several; but the peer may
-// wait for a grant. How: what the far side has after each.
+// wait for a grant.
+// How: what the far side has after each.
 TEST_F(TcpRailDriverTest, SendsEagerFramesOfOneTurnTogetherAndAGrantAtOnce) {
   Start();
   const std::vector<std::byte> payload(100);

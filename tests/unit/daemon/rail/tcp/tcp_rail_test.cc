@@ -58,8 +58,9 @@ class TcpRailTest : public OneRailTest {
 };
 
 // Why: the rail reads ahead of the loop. If the ring becomes full in the middle, not a byte may be
-// skipped. How: far more small frames than the ring holds, sometimes taken one by one, so that room
-// comes and goes.
+// skipped.
+// How: far more small frames than the ring holds, sometimes taken one by one, so that room comes
+// and goes.
 TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   Start();
   constexpr std::uint64_t kFrames = 20'000;
@@ -205,8 +206,8 @@ TEST_F(TcpRailTest, RequestsCorruptDataAgainAndContinues) {
 }
 
 // Why: a side that no longer reads must not write within a frame; and what it had begun has its
-// number. How: the far side reads nothing until the rail has found the flipped bit within its own
-// frame.
+// number.
+// How: the far side reads nothing until the rail has found the flipped bit within its own frame.
 TEST_F(TcpRailTest, ReportsItsEndAfterTheFrameThatHasBegun) {
   Start();
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
@@ -295,7 +296,8 @@ TEST_F(TcpRailTest, ReadsTheLastMessagesAfterWritingHasFailed) {
 }
 
 // Why: large control messages are allocated; a neighbour that sends nothing else must not fill the
-// memory of a slow daemon. How: the rail never reads further ahead than the limit.
+// memory of a slow daemon.
+// How: the rail never reads further ahead than the limit.
 TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   Start();
   constexpr std::uint64_t kMessages = 100;
@@ -319,8 +321,8 @@ TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
 }
 
 // Why: data that was read ahead is no longer in the socket. If the rail fell asleep just when room
-// appeared, nothing would wake it for the rest. How: more small messages than there are slots,
-// taken about when the rail stops reading.
+// appeared, nothing would wake it for the rest.
+// How: more small messages than there are slots, taken about when the rail stops reading.
 TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
   Start();
   constexpr std::uint64_t kMessages = 140;
@@ -345,8 +347,9 @@ TEST_F(TcpRailTest, DeliversWhatItHasReadAheadWheneverRoomAppears) {
 }
 
 // Why: the peer's window waits for acknowledgements; behind megabytes of data on a slow cable they
-// would delay the peer. How: two data frames that do not fit into the socket, then an
-// acknowledgement. It goes before the second, but not within the first.
+// would delay the peer.
+// How: two data frames that do not fit into the socket, then an acknowledgement. It goes before the
+// second, but not within the first.
 TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
@@ -371,9 +374,9 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeWaitingData) {
 }
 
 // Why: a peer that sends and does not read causes endless acknowledgements. A rail full of them
-// took no commands any more, so the whole link waited, and the loop spun. How: ten times as many
-// acknowledgements as there are places, while the socket is full. All are accepted, and the newest
-// of each block is sent.
+// took no commands any more, so the whole link waited, and the loop spun.
+// How: ten times as many acknowledgements as there are places, while the socket is full. All are
+// accepted, and the newest of each block is sent.
 TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
   // Static: the rail's thread may still be sending what has been read here.
   static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
@@ -425,8 +428,9 @@ bool Sleeps(const std::string& thread) {
 }
 
 // Why: a thread that spins on a full socket takes a core from the others, as long as the peer does
-// not read. How: numbered frames until the rail takes no more; then its thread must sleep. When the
-// peer reads, it wakes up and sends all of them.
+// not read.
+// How: numbered frames until the rail takes no more; then its thread must sleep. When the peer
+// reads, it wakes up and sends all of them.
 TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
   const std::set<std::string> before = Threads();
   Start();
