@@ -34,7 +34,7 @@ using Refusal = std::optional<Failure>;
 
 // A group's operation whose arguments have been checked.
 struct Submission {
-  queue::SubmissionEntry entry{};  // Submitting sets its ticket, tag, purpose and table of counts.
+  queue::SubmissionEntry entry{};  // Submitting sets its table of counts.
   std::uint64_t input_bytes = 0;   // The daemon reads this many from the entry's offset,
   std::uint64_t output_bytes = 0;  // and writes this many.
   std::uint32_t rank = 0;          // The caller's.
@@ -104,7 +104,7 @@ class Calls {
   static constexpr std::uint64_t kOverdueAfterNs = 8'000'000'000;
   enum class Awaited : std::uint8_t { kEnded, kOverdue, kInterrupted, kUnknown };
 
-  // All but Begin are called with the mutex held; those that take the lock release it meanwhile.
+  // All but Begin are called with the mutex held; those that take the lock release it in between.
   Refusal Begin(const Submission& call, bool waits, std::uint64_t& ticket);
   Refusal Pin(const Submission& call, ArenaAllocator::Pins& pins);
   bool IsKnown(const Submission& call) const;

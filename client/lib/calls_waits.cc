@@ -123,7 +123,7 @@ Calls::Awaited Calls::Await(Lock& lock, std::uint64_t ticket, std::uint64_t unti
   const bool has_end = until_ns != kNever;
   Pending* pending = in_flight_.FindOpen(ticket);
   if (pending == nullptr) return Awaited::kUnknown;
-  in_flight_.LookAtPage(*pending);  // Mostly the other ranks have come already.
+  in_flight_.LookAtPage(*pending);  // Usually the other ranks have already called.
   if (pending->outcome.has_value() && in_flight_.TakeOutcome(ticket, outcome))
     return Awaited::kEnded;
   const std::uint64_t bytes = pending->bytes;

@@ -76,10 +76,11 @@ std::string RemedyIfLost(bool is_private) {
 }
 
 queue::SchedulingPolicy SchedulingOf(const queue::DaemonHello& hello) {
-  // A longer one would keep a rank from asking about an operation that the others do not call.
-  constexpr std::uint64_t kSpinMostNs = 40'000'000;
+  constexpr std::uint64_t kSpinMostNs = 40'000'000;  // The configuration's maximum.
   auto policy = queue::SchedulingPolicy::Choose(hello.scheduling, queue::UsableCores());
-  policy.keep_core_ns = std::min(hello.spin_ms * std::uint64_t{1'000'000}, kSpinMostNs);
+  const bool yields = hello.scheduling == queue::Scheduling::kFewCores;
+  policy.keep_core_ns =
+      yields ? 0 : std::min(hello.spin_ms * std::uint64_t{1'000'000}, kSpinMostNs);
   return policy;
 }
 

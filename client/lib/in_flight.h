@@ -4,7 +4,7 @@
 //   outcome ─TakeOutcome, or abandoned─▶ gone
 //
 // Owner: Calls. Thread: any, with the session's mutex held; functions that are given its lock
-// release it meanwhile. Memory: an entry for each operation in flight, allocated once.
+// release it in between. Memory: an entry for each operation in flight, allocated once.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 //   daemon ─descriptor─▶ Map ─first collective─▶ Begin: this rank is ready
 //   Call ─page─▶ Look, Wait ─▶ Combine, End
 //
-// Owner: Pages. Thread: LookAtOnce and Wait by the one thread that waits for an operation;
-// everything else under the session's lock. Memory: one mapping.
+// Owner: Pages. Thread: LookAtOnce, WaitAwake and Wait by the one thread that waits for an
+// operation; everything else under the session's lock. Memory: one mapping.
 #pragma once
 
 #include <cstddef>

@@ -42,6 +42,7 @@ void Pages::Take(int descriptor) {
   };
   const auto pages = static_cast<std::size_t>(std::ranges::count_if(groups_, has_page));
   if (page == nullptr || pages + left_.size() >= kPagesMax) return;
+  ranks_ = std::max(ranks_, page->ranks());
   Group& group = groups_[page->group()];
   if (group.page == nullptr) group.page = std::move(page);
 }
@@ -139,7 +140,7 @@ Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operatio
   const queue::AdaptiveSpin spin = spin_;
   const int looks_most = looks_.Next();
   const std::uint64_t keep_ns =
-      page.ranks() <= cores_ && kept_.budget_ns() > 0 && keeps_.Next() ? kept_.budget_ns() : 0;
+      ranks_ <= cores_ && kept_.budget_ns() > 0 && keeps_.Next() ? kept_.budget_ns() : 0;
   ++page.users;
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);

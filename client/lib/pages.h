@@ -72,9 +72,10 @@ class Pages {
   Groups::value_type* recent_ = nullptr;        // The group that called last.
   std::vector<std::unique_ptr<Meeting>> left_;  // Groups that were left; still in use.
   const std::uint32_t cores_;
+  std::uint32_t ranks_ = 0;  // The most that share a page: as many run on this machine.
   queue::AdaptiveSpin spin_;
   queue::AdaptiveSpin kept_;  // How long a wait may keep its core.
-  Worthwhile keeps_;          // No other thread wanted the core meanwhile.
+  Worthwhile keeps_;          // No other thread needed the core.
   FirstLooks looks_;
 };
 

@@ -5,7 +5,7 @@
 //
 // The entry erased last is used first, because it is in the caches. Entries do not move.
 //
-// Owner: Calls. Thread: one at a time. Memory: `entries_max` entries, allocated once.
+// Owner: InFlight. Thread: one at a time. Memory: `entries_max` entries, allocated once.
 #pragma once
 
 #include <cstddef>

@@ -62,9 +62,9 @@ void Collectives::Submit(std::uint64_t group, const Call& call, std::uint64_t no
 
 Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t group) {
   Group* const found = Find(group);
-  if (found == nullptr) return {.is_violation = false};
+  if (found == nullptr) return {};
   const int node = found->layout().IndexOf(from);
-  if (node < 0) return {};
+  if (node < 0) return {.is_violation = true};
   return {found, static_cast<std::uint16_t>(node)};
 }
 

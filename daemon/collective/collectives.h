@@ -81,7 +81,7 @@ class Collectives {
   struct Sender {
     Group* group = nullptr;  // nullptr: unknown, or without ranks there.
     std::uint16_t node = 0;
-    bool is_violation = true;  // A frame for a group without ranks there.
+    bool is_violation = false;  // A frame for a group without ranks there.
   };
   void CountNodes(const GroupLayout& layout, bool made);
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);

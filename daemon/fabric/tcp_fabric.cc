@@ -510,7 +510,6 @@ void TcpFabric::UpdateClaims(const NodeId& node) {
   links_.SetDialedAs(node, claim);
 }
 
-// Returns NOT_FOUND if the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   Tcp::socket socket(io_);
   dialer.waits = Dialer::Waits::kForAnswer;
@@ -582,6 +581,7 @@ asio::awaitable<void> TcpFabric::TickLoop() {
   while (!stopped_) {
     const std::uint64_t now = platform::MonotonicNow();
     links_.OnTime(now);
+    NoticeRailsGone();
     for (const auto& side : side_rails_) side->Turn(now);
     if (now >= next_proof_check_ns_) CheckProofs(now);
     tick_ns_ = NextDeadline();
@@ -599,24 +599,25 @@ std::uint64_t TcpFabric::NextDeadline() const {
 std::size_t TcpFabric::Poll() {
   const std::uint64_t now = tick_ns_ == 0 ? 0 : platform::MonotonicNow();
   std::size_t count = links_.Poll(now);
+  const bool rail_gone = NoticeRailsGone();  // Before the turns in which sides act on it.
   for (const auto& side : side_rails_) count += side->Turn(now);
-  const std::uint64_t rails_gone = links_.rails_gone();
-  const bool rail_gone = std::exchange(rails_gone_, rails_gone) != rails_gone;
-  if (rail_gone) OnRailGone();
-  if (rail_gone || now >= checked_tick_ns_ + kCheckTickNs) {
+  const bool another = NoticeRailsGone();  // Sides act on it in their next turn.
+  if (rail_gone || another || now >= checked_tick_ns_ + kCheckTickNs) {
     checked_tick_ns_ = now;
     if (NextDeadline() < tick_ns_) tick_.cancel();
   }
-  return count;
+  return count + (another ? 1 : 0);
 }
 
-// Wakes the dialer whose rail has gone. Others keep waiting: a flapping link must not undo their
-// back-off.
-void TcpFabric::OnRailGone() {
+// Wakes the dialer whose rail has gone. A flapping link does not undo the back-off of others.
+bool TcpFabric::NoticeRailsGone() {
+  const std::uint64_t rails_gone = links_.rails_gone();
+  if (std::exchange(rails_gone_, rails_gone) == rails_gone) return false;
   for (const auto& side : side_rails_) side->OnRailGone();
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();
   }
+  return true;
 }
 
 bool TcpFabric::PrepareToSleep() {
@@ -640,8 +641,7 @@ void TcpFabric::Stop() {
   links_.StopRails();
 }
 
-// The last messages, such as why this daemon stops, are queued behind all others: give the rails
-// time.
+// The last messages, such as why this daemon stops, are queued behind all others.
 void TcpFabric::SendTheRest() {
   const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
   links_.FlushAcknowledgements();

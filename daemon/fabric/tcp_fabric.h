@@ -159,7 +159,7 @@ class TcpFabric final {
   bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const;
   void CheckProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
-  void OnRailGone();
+  bool NoticeRailsGone();
   void WatchBell();
   void WatchInterfaces();
   void OnInterfacesChanged();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <openssl/rand.h>
+#include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"

@@ -387,11 +387,12 @@ Daemon::~Daemon() {
     loop_thread_.join();
   }
   control_.reset();
-  hellos_.reset();
+  if (hellos_ != nullptr) hellos_->Stop();
   if (fabric_ != nullptr) fabric_->Stop();
   if (loop_ != nullptr)
     loop_->StopWorkers();  // They may still use a client's arena, which the intake owns.
-  node_.reset();           // Its links' rails use the fabric.
+  node_.reset();           // Its links' rails use the fabric, and its discovery the hellos.
+  hellos_.reset();
   fabric_.reset();
   calls_.reset();
   intake_.reset();

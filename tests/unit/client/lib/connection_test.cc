@@ -70,22 +70,25 @@ TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   over = true;
 }
 
+queue::SchedulingPolicy PolicyWith(queue::Scheduling named, std::uint16_t spin_ms = 0) {
+  FakeDaemon daemon;
+  daemon.scheduling = named;
+  daemon.spin_ms = spin_ms;
+  daemon.Welcome();
+  const std::string path = daemon.socket_path();
+  mlxcomm_connect_options options;
+  mlxcomm_connect_options_init(&options);
+  options.socket_path = path.c_str();
+  std::unique_ptr<Connection> connection;
+  EXPECT_TRUE(Connection::Open(options, connection).ok());
+  return connection == nullptr ? queue::SchedulingPolicy() : connection->scheduling();
+}
+
 // Why: a configured policy must hold for all threads of the node; otherwise a process that is bound
 // to few cores chooses the policy for few, whatever its daemon has.
 TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
   FakeAttach::Of(LibraryFolder()).Reset();
-  const auto waiting_with = [](queue::Scheduling named) {
-    FakeDaemon daemon;
-    daemon.scheduling = named;
-    daemon.Welcome();
-    const std::string path = daemon.socket_path();
-    mlxcomm_connect_options options;
-    mlxcomm_connect_options_init(&options);
-    options.socket_path = path.c_str();
-    std::unique_ptr<Connection> connection;
-    EXPECT_TRUE(Connection::Open(options, connection).ok());
-    return connection == nullptr ? queue::SpinLimits() : connection->scheduling().waiting;
-  };
+  const auto waiting_with = [](queue::Scheduling named) { return PolicyWith(named).waiting; };
   EXPECT_TRUE(waiting_with(queue::Scheduling::kFewCores).gives_way);
   EXPECT_FALSE(waiting_with(queue::Scheduling::kManyCores).gives_way);
   const bool has_few =
@@ -93,6 +96,18 @@ TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
           .waiting.gives_way;
   EXPECT_EQ(waiting_with(queue::Scheduling::kAuto).gives_way, has_few);
   EXPECT_EQ(waiting_with(queue::Scheduling{99}).gives_way, has_few) << "of a newer daemon";
+}
+
+// Why: a daemon is another process: it may send any number, and one that is older sends 0.
+TEST(ConnectTest, KeepsItsCoreForAsLongAsTheDaemonSaysButNotForever) {
+  FakeAttach::Of(LibraryFolder()).Reset();
+  const auto kept_ns = [](queue::Scheduling named, std::uint16_t spin_ms) {
+    return PolicyWith(named, spin_ms).keep_core_ns;
+  };
+  EXPECT_EQ(kept_ns(queue::Scheduling::kAuto, 0), 0u);
+  EXPECT_EQ(kept_ns(queue::Scheduling::kAuto, 10), 10'000'000u);
+  EXPECT_EQ(kept_ns(queue::Scheduling::kManyCores, 65'535), 40'000'000u);
+  EXPECT_EQ(kept_ns(queue::Scheduling::kFewCores, 10), 0u) << "its waiting threads yield";
 }
 
 // Why: a private daemon that ends with its last client accepts other processes until its socket is

@@ -75,7 +75,8 @@ class FakeDaemon {
   FakeDaemon& operator=(const FakeDaemon&) = delete;
 
   std::string socket_path() const { return folder_.path() + "/socket"; }
-  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos.
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos, like spin_ms.
+  std::uint16_t spin_ms = 0;
 
   // Answers the next hello like this, on another thread.
   void Answer(std::function<void(int connection)> how) {
@@ -98,6 +99,7 @@ class FakeDaemon {
     hello.magic = queue::kDaemonHelloMagic;
     hello.version = queue::kHelloVersion;
     hello.scheduling = scheduling;
+    hello.spin_ms = spin_ms;
     hello.arena_bytes = kArenaBytes;
     return hello;
   }
