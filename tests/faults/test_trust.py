@@ -226,7 +226,7 @@ def test_settings_that_sighup_cannot_change_are_logged(own_keys):
     signalled("reloaded")
     assert not any(e["kind"] == "restart_needed" for e in c.events()), "nothing has changed"
     config.write_text(text + "drain_timeout_ms: 77\n")
-    assert "restart mlxcommd" in signalled("restart_needed")
+    assert "restart it to apply the change" in signalled("restart_needed")
     config.write_text(text + "speed: 1\n")
     assert "the next start will fail" in signalled("reload_failed")
 

@@ -93,7 +93,7 @@ def broken(document):
         ("version", but(version=2)), ("format", but(format="other")), ("not iterable", but(rails=7)),
         ("no time", but(events=[{**event(1, "person", "plug", "en5"), "at_us": "soon"}])),
         ("no rail", but(events=[event(1, "daemon", "rail_up", "b")])),
-        ("no name of a device", but(rdma={"limits": [], "devices": [device], "trouble": ""})),
+        ("is not the name of a device", but(rdma={"limits": [], "devices": [device], "trouble": ""})),
     ]
 
 

@@ -78,7 +78,7 @@ def test_a_schema_refuses_wrong_output(solo):
 
 def test_a_schema_describes_its_fields():
     node = schema_of("status")["$defs"]["NodeStatus"]
-    assert node["properties"]["links"]["description"] == "As this node sees them."
+    assert node["properties"]["links"]["description"] == "The states as this node sees them."
     assert node["properties"]["pid"] == {"type": "string", "pattern": "^[0-9]+$"}
 
 
