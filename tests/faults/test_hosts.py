@@ -68,8 +68,21 @@ def test_copy_refuses_the_home_folder_and_reports_a_failed_copy(tmp_path):
     assert done.returncode == 2
     assert f"--copy: it would copy all of {tmp_path}: put the script into a folder of its own" in done.stderr
     done = ctl(*copy)
-    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code 255" in done.stderr
+    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code" in done.stderr
     assert "; give it this user's key (ssh-copy-id far" in done.stderr
+
+
+# Why: the advice was to install rsync.
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+def test_a_folder_that_cannot_be_made_on_the_other_host_is_reported(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    stand_in = ssh(tmp_path, f"""while [ "$1" != far ]; do shift; done; shift
+exec sh -c "$(printf %s "$*" | sed "s,{tmp_path},/dev/null/there,g")"\n""")
+    done = launch(stand_in, "--copy", "--cwd", tmp_path, "--", "python", "train.py")
+    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code" in done.stderr
+    assert "mkdir: " in done.stderr and "; rsync error: " in done.stderr, done.stderr
+    assert done.stderr.endswith(f"; check that {tmp_path} can be made and written there, and that its disk "
+                                f"has room ({stand_in} far)\n")
 
 
 # Why: only local ranks inherited it.
@@ -128,8 +141,8 @@ def test_every_unavailable_host_is_reported(tmp_path):
     done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
     assert done.returncode == 1 and not (tmp_path / "started").exists()
     assert sorted(done.stderr.splitlines()) == [
-        f"mlxcommctl: host away{i}: ssh ended with exit code 255: try it by hand (ssh -v away{i} true); "
-        "nothing was started" for i in (1, 2)]
+        f"mlxcommctl: host away{i}: ssh ended with exit code 255: "
+        f"try it by hand ({stand_in} -v away{i} true); nothing was started" for i in (1, 2)]
 
 
 # Why: a program that knows only MLX's MPI backend must use the daemon unchanged.
@@ -193,7 +206,7 @@ def test_garbage_from_a_host_ends_the_launch(tmp_path):
 def test_a_missing_ssh_is_reported():
     done = launch("no-such-ssh", "--", "true")
     assert done.returncode == 1 and "cannot start no-such-ssh" in done.stderr
-    assert "install OpenSSH's client (openssh-client), or name the command (--ssh)" in done.stderr
+    assert "(openssh-client), or name the command (mlxcommctl launch --ssh)" in done.stderr
 
 
 @pytest.mark.parametrize("words", [

@@ -155,13 +155,14 @@ def test_launch_reports_what_to_do_about_a_host_that_ssh_does_not_reach(hosts):
 
     one_known = hosts.client_config("knows_one", known=["node-1"])
     assert hosts.run("--hosts", "node-1", *sh("true"), config=one_known).returncode == 0
-    assert "compare the fingerprint and accept it (ssh node-2 true)" in reported("node-2", one_known)
+    accept = f"compare the fingerprint and accept it (ssh -F {one_known} node-2 true)"
+    assert accept in reported("node-2", one_known)
     changed = hosts.client_config("changed", known=[])
     (hosts.folder / "changed_hosts").write_text(
         "node-2 " + " ".join((hosts.folder / "user_key.pub").read_text().split()[:2]) + "\n")
     assert "forget its old key (ssh-keygen -R node-2)" in reported("node-2", changed)
     (hosts.folder / "authorized").write_text("")
-    assert "give it this user's key (ssh-copy-id node-1;" in reported("node-1")
+    assert "(ssh-copy-id node-1, with the same options as --ssh; none yet" in reported("node-1")
     assert "check the name" in reported("no-such-node")
     hosts.servers[1].signal(signal.SIGTERM)
     hosts.servers[1].finish()

@@ -5,8 +5,8 @@
 //   MPI, DeepSpeed   mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2:2,node[01-04]     mac-2 has two ranks
 //
-// `slots` is the number of ranks; mlx.launch ignores it. MLX's other fields are
-// ignored, because the daemons find their cables. At most kHostsMax hosts.
+// `slots` is the number of ranks; mlx.launch ignores it. MLX's other fields are ignored, because
+// the daemons find their cables. At most kHostsMax hosts.
 #pragma once
 
 #include <string>

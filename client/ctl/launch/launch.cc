@@ -7,16 +7,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
@@ -151,15 +150,8 @@ Failure CopyFolder(const std::string& folder, const std::string& host, const std
                   folder + "/", host + ":./"},
                  {.timeout_ns = kCopyTimeoutNs, .with_errors = true, .until_exit = true});
   if (output.ok() && output->exit_code == 0) return {};
-  const std::string why = output.ok()
-                              ? absl::StrCat("rsync ended ", HowEnded(output->exit_code), ": ",
-                                             MakePrintable(output->text.substr(0, 1000)))
-                              : std::string(output.status().message());
-  const std::string remedy = output.ok() && output->exit_code == kSshFailed
-                                 ? SshRemedy(host, kSshFailed, output->text)
-                                 : "rsync is needed on both hosts";
   return {FailureCode::kUnavailable, kNoRank,
-          absl::StrCat("cannot copy to ", host, ": ", why, "; ", remedy)};
+          absl::StrCat("cannot copy to ", host, ": ", WhyNotCopied(ssh, host, folder, output))};
 }
 
 // The number of hosts with ranks. With several, ranks use no private daemon, because it cannot
@@ -284,7 +276,7 @@ void AddPlaces(CLI::App& launch, LaunchOptions& options) {
           },
           ""))
       ->check(CLI::Range(1, 64));
-  launch.add_option("-N,--total", options.total, "Ranks in all")
+  launch.add_option("-N,--total", options.total, "Total number of ranks")
       ->type_name("COUNT")
       ->check(CLI::Range(1u, kRanksMax));
   CLI::Option* const hosts =
@@ -377,10 +369,8 @@ int RunLaunch(const LaunchOptions& options) {
       continue;
     }
     auto host = std::make_unique<SshHost>(placed.host, placed.ranks, readers, std::move(own), run);
-    if (!host->Connect(SshCommand(options.ssh), own_path)) {
-      return Fail(kExitFailed,
-                  "cannot start ssh for host " + placed.host + ": " + std::strerror(errno));
-    }
+    if (const absl::Status status = host->Connect(options.ssh, own_path); !status.ok())
+      return Fail(kExitFailed, std::string(status.message()));
     run.Add(std::move(host), shown_host, placed.ranks, !readers.empty());
   }
   const int code = run.Run();

@@ -49,12 +49,13 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
       return Invalid(
           "--nodes: several nodes are called " + MakePrintable(name) +
           ", so ssh cannot distinguish them: give each its own name (mlxcommctl doctor shows how), "
-          "or name hosts (--hosts)");
+          "or name hosts (mlxcommctl launch --hosts)");
     }
     if (!IsNodesHost(one.name)) {
       return Invalid(
           "--nodes: node \"" + shown +
-          "\" has no name for ssh: set node_name in its configuration, or name hosts (--hosts)");
+          "\" has no name for ssh: set node_name in its configuration, or name hosts (mlxcommctl "
+          "launch --hosts)");
     }
     HostEntry& entry = file.hosts.emplace_back();
     entry.name = one.name == status.node() ? "localhost" : one.name;

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/ssh_command.h"
@@ -20,8 +22,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Limits how long ssh may take to start the agent. Its own timeouts are shorter.
-constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
 constexpr std::size_t kLastTextBytesMax = 4096;
 constexpr std::size_t kReportBytesMax = 2000;  // Longer messages of an agent are cut.
@@ -43,27 +43,32 @@ SshHost::~SshHost() {
   }
 }
 
-bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& own_path) {
-  std::vector<std::string> command = ssh;
+absl::Status SshHost::Connect(const std::string& ssh, const std::string& own_path,
+                              std::chrono::seconds patience) {
+  ssh_ = ssh;
+  patience_ = patience;
+  std::vector<std::string> command = SshCommand(ssh);
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
   FileDescriptor its_input, its_output, its_error;
   // A host that fails must keep no descriptors, which the next ones need.
   FileDescriptor to, from, text;
-  if (!MakePipe(its_input, to) || !MakePipe(from, its_output) || !MakePipe(text, its_error)) {
-    return false;
-  }
-  hello_by_ = Clock::now() + kHelloPatience;
-  pid_ = ForkGroup();
+  hello_by_ = Clock::now() + patience;
+  if (MakePipe(its_input, to) && MakePipe(from, its_output) && MakePipe(text, its_error))
+    pid_ = ForkGroup();
   if (pid_ == 0) Become(command, its_input.get(), its_output.get(), its_error.get());
-  if (pid_ < 0) return false;
+  if (pid_ < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start ssh for host ", name_, ": ", std::strerror(errno),
+                     ": raise ulimit -n or -u, or use fewer hosts"));
+  }
   for (const FileDescriptor* const end : {&to, &from, &text}) {
     ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
   }
   to_ = std::move(to);
   from_ = std::move(from);
   text_ = std::move(text);
-  return true;
+  return absl::OkStatus();
 }
 
 void SshHost::Begin() {
@@ -230,7 +235,7 @@ void SshHost::Reap() {
     const int code = ExitCodeOf(status_);
     const bool is_explained = WIFEXITED(status_) && !has_hello_;
     return Fail("ssh ended " + HowEnded(code) +
-                (is_explained ? ": " + SshRemedy(name_, code, last_text_) : ""));
+                (is_explained ? ": " + SshRemedy(ssh_, name_, code, last_text_) : ""));
   }
   if (begun_ && !running_.empty() &&
       !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
@@ -242,8 +247,10 @@ void SshHost::Reap() {
 void SshHost::CheckDeadlines() {
   if (reaped_) return;
   if (!ready_ && !ending_ && Clock::now() >= hello_by_) {
-    Fail("no answer within " + std::to_string(kHelloPatience.count()) +
-         " s: " + SshRemedy(name_, kSshFailed, "timed out"));
+    const std::string what =
+        has_hello_ ? "mlxcommctl there did not check the command" : "no answer";
+    Fail(what + " within " + std::to_string(patience_.count()) +
+         " s: " + SshRemedy(ssh_, name_, kSshFailed, has_hello_ ? what : "timed out"));
   }
   if (Clock::now() >= gone_by_) {
     ::kill(pid_, SIGKILL);  // The agent ends with the connection.

@@ -7,16 +7,22 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/rank_host.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::ctl {
+
+// Limits how long ssh may take to start the agent, and the agent to check the command. ssh's own
+// timeouts are shorter.
+inline constexpr auto kHelloPatience = std::chrono::seconds(30);
 
 class SshHost : public RankHost {
  public:
@@ -30,8 +36,9 @@ class SshHost : public RankHost {
         listener_(listener) {}
   ~SshHost() override;
 
-  // False: ssh cannot be started; errno is set.
-  bool Connect(const std::vector<std::string>& ssh, const std::string& own_path);
+  // `ssh`: see SshCommand. RESOURCE_EXHAUSTED: no pipe or process for it.
+  absl::Status Connect(const std::string& ssh, const std::string& own_path,
+                       std::chrono::seconds patience = kHelloPatience);
 
   bool ready() const override { return ready_; }
   bool failed() const override { return failed_; }
@@ -64,6 +71,7 @@ class SshHost : public RankHost {
   std::vector<unsigned> running_;        // Their end was not reported yet.
   const RankCommand command_;
   RankListener& listener_;
+  std::string ssh_;
   FrameReader reader_{/*noise_first=*/true};
   FrameWriter writer_;
   pid_t pid_ = -1;
@@ -80,6 +88,7 @@ class SshHost : public RankHost {
   bool failed_ = false;
   bool reaped_ = false;
   int status_ = 0;
+  std::chrono::seconds patience_{};
   Clock::time_point hello_by_;
   Clock::time_point gone_by_ = Clock::time_point::max();
 };
