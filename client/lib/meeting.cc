@@ -83,15 +83,20 @@ int Meeting::LookAtOnce(const Operation& operation, int most) const {
   return looks;
 }
 
-bool Meeting::WaitAwake(const Operation& operation, std::uint64_t until_ns) const {
+bool Meeting::WaitAwake(const Operation& operation, std::uint64_t until_ns,
+                        std::uint64_t& longest_gap_ns) const {
   constexpr int kLooks = 16;  // Less than a microsecond.
   std::uint64_t now_ns = NowNs();
   queue::CoreWatch core(now_ns);
-  while (now_ns < until_ns && LookAtOnce(operation, kLooks) == kLooks) {
+  bool keeps = true;
+  while (keeps && now_ns < until_ns) {
+    const bool is_over = LookAtOnce(operation, kLooks) < kLooks;
     now_ns = NowNs();
-    if (!core.Keeps(now_ns)) return false;
+    keeps = core.Keeps(now_ns);
+    if (is_over) break;
   }
-  return true;
+  longest_gap_ns = core.longest_gap_ns();
+  return keeps;
 }
 
 void Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,

@@ -56,7 +56,8 @@ class Meeting {
   // until the wait was over; `most`: it is not over.
   int LookAtOnce(const Operation& operation, int most) const;
   // Polls until until_ns while no other thread needs the core. Returns false if one does.
-  bool WaitAwake(const Operation& operation, std::uint64_t until_ns) const;
+  bool WaitAwake(const Operation& operation, std::uint64_t until_ns,
+                 std::uint64_t& longest_gap_ns) const;
   // Spins as long as `spin` allows, then sleeps.
   void Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
             std::uint64_t until_ns) const;

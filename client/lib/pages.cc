@@ -145,13 +145,14 @@ Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operatio
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);
   bool is_wanted = false;
+  std::uint64_t longest_gap_ns = 0;
   if (looks == looks_most) {
-    is_wanted = !page.WaitAwake(operation, std::min(until_ns, began_ns + keep_ns));
+    is_wanted = !page.WaitAwake(operation, std::min(until_ns, began_ns + keep_ns), longest_gap_ns);
     page.Wait(operation, is_wanted ? queue::AdaptiveSpin() : spin, until_ns);
   }
   lock.lock();
   looks_.Learn(looks, looks < looks_most);
-  if (looks == looks_most && keep_ns > 0) keeps_.Learn(!is_wanted);
+  if (looks == looks_most && keep_ns > 0) keeps_.Learn(longest_gap_ns);
   const Progress progress = page.Look(operation);
   const std::uint64_t waited_ns = progress == Progress::kMet ? NowNs() - began_ns : UINT64_MAX;
   spin_.Learn(waited_ns);

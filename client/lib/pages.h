@@ -17,8 +17,8 @@
 
 #include "client/lib/first_looks.h"
 #include "client/lib/meeting.h"
-#include "client/lib/worthwhile.h"
 #include "proto/queue/adaptive_spin.h"
+#include "proto/queue/core_watch.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::client {
@@ -75,7 +75,7 @@ class Pages {
   std::uint32_t ranks_ = 0;  // The most that share a page: as many run on this machine.
   queue::AdaptiveSpin spin_;
   queue::AdaptiveSpin kept_;  // How long a wait may keep its core.
-  Worthwhile keeps_;          // No other thread needed the core.
+  queue::KeepsCore keeps_;
   FirstLooks looks_;
 };
 

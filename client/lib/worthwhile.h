@@ -1,7 +1,7 @@
 // Decides whether to try something, by how often it succeeded lately: while it did in a quarter of
 // the last tries, and otherwise every 32nd time.
 //
-// Owner: whoever tries. Thread: one at a time.
+// Owner: FirstLooks. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
