@@ -7,7 +7,7 @@
 // Owner: Pages. Thread: under the session's lock.
 #pragma once
 
-#include "client/lib/worthwhile.h"
+#include <cstdint>
 
 namespace mlxcomm::client {
 
@@ -17,17 +17,26 @@ class FirstLooks {
   static constexpr int kFew = 8;
   static constexpr int kUnderLocksMost = 40;  // One or two microseconds.
 
-  int Next() { return many_.Next() ? kMany : kFew; }
+  int Next() {
+    if (share_ >= kWorthwhile) return kMany;
+    return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
+  }
   // Returns the number for a thread that holds the lock while it checks.
-  int UnderLocks() const { return many_.IsLikely() ? kUnderLocksMost : kFew; }
+  int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
   // Few checks predict nothing about many: of two ranks on one core, each immediately finds what
   // the other called while it had the core.
   void Learn(int looks, bool enough) {
-    if (looks > kFew) many_.Learn(enough);
+    if (looks > kFew) share_ = share_ - share_ / 8 + (enough ? kAlways / 8 : 0);
   }
 
  private:
-  Worthwhile many_;
+  static constexpr std::uint32_t kAlways = 1024;
+  static constexpr std::uint32_t kWorthwhile = kAlways / 4;
+  static constexpr std::uint32_t kFewBeforeTrial = 32;
+
+  // Successes of the last waits with many checks; the newest count most.
+  std::uint32_t share_ = kAlways;
+  std::uint32_t few_ = 0;
 };
 
 }  // namespace mlxcomm::client

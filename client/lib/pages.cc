@@ -139,20 +139,22 @@ Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operatio
   const Meeting::Operation operation = called;
   const queue::AdaptiveSpin spin = spin_;
   const int looks_most = looks_.Next();
-  const std::uint64_t keep_ns =
-      ranks_ <= cores_ && kept_.budget_ns() > 0 && keeps_.Next() ? kept_.budget_ns() : 0;
+  const std::uint64_t keep_most_ns = ranks_ <= cores_ ? kept_.budget_ns() : 0;
+  const bool keeps = keep_most_ns > 0 && keeps_.Next();
   ++page.users;
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);
-  bool is_wanted = false;
+  const bool is_longer = looks == looks_most;
+  bool is_wanted = false;  // By another thread: the core.
   std::uint64_t longest_gap_ns = 0;
-  if (looks == looks_most) {
-    is_wanted = !page.WaitAwake(operation, std::min(until_ns, began_ns + keep_ns), longest_gap_ns);
-    page.Wait(operation, is_wanted ? queue::AdaptiveSpin() : spin, until_ns);
+  if (is_longer && keeps) {
+    const std::uint64_t keep_until_ns = std::min(until_ns, began_ns + keep_most_ns);
+    is_wanted = !page.WaitAwake(operation, keep_until_ns, longest_gap_ns);
   }
+  if (is_longer) page.Wait(operation, is_wanted ? queue::AdaptiveSpin() : spin, until_ns);
   lock.lock();
-  looks_.Learn(looks, looks < looks_most);
-  if (looks == looks_most && keep_ns > 0) keeps_.Learn(longest_gap_ns);
+  looks_.Learn(looks, !is_longer);
+  if (is_longer && keeps) keeps_.Learn(longest_gap_ns);
   const Progress progress = page.Look(operation);
   const std::uint64_t waited_ns = progress == Progress::kMet ? NowNs() - began_ns : UINT64_MAX;
   spin_.Learn(waited_ns);
