@@ -83,8 +83,8 @@ struct mlxcomm_attach_table {
                  std::uint64_t patience_ns);
   // Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the
   // other half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the
-  // operation is no longer in flight or its group has failed, and to kAwaitedCircle if the text
-  // names ranks that wait for each other. Waits at most patience_ns for the daemon's answer, or
+  // operation has ended or its group has failed, or to kAwaitedCircle if the text names ranks that
+  // wait for each other. Waits at most patience_ns for the daemon's answer, or
   // until interrupted. Returns whether the daemon has answered, or may still do so.
   bool (*awaited)(mlxcomm_attachment&, std::uint64_t group, std::uint64_t ticket,
                   std::uint64_t patience_ns, mlxcomm_interrupt interrupt, std::span<char> text,

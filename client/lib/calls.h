@@ -66,7 +66,7 @@ class Calls {
   Calls(Queue& queue, Pages& pages, ArenaAllocator& allocator, std::byte* arena,
         const queue::SpinLimits& waiting, const Control& control, std::string if_lost);
 
-  // Like the allocator's. If there is no room, it first collects operations that have ended.
+  // Same as ArenaAllocator::Allocate, but collects ended operations first if the arena is full.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
   // At once, or when no operation uses the range any more. False if no allocated range starts
   // there.

@@ -36,7 +36,7 @@ struct mlxcomm_group {
 
   // Guarded by the connection's mutex.
   bool is_world = false;
-  bool left = false;  // With the job's name, as the daemon knows it.
+  bool left = false;  // The process has left the job, and so this group.
 
   std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
   std::uint64_t splits = 0;  // Counts those that this group has begun.

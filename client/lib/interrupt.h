@@ -41,9 +41,10 @@ enum class OnSignal : std::uint8_t { kAtOnce, kSecond, kAsked };
 void Watch(int signal, OnSignal decision);
 void Interrupt();    // Every wait in progress.
 bool AnyUnderWay();  // Returns whether a wait is in progress.
-// Arrived returns how many of a kAsked signal have arrived. The pipe receives a byte, the signal's
-// number, for the first one after each call of Arrived; -1 if there is no pipe.
+// Returns how many signals of this number, which is kAsked, have arrived.
 std::uint32_t Arrived(int signal);
+// Returns the read end of a pipe, or -1 if it could not be made. The first signal after each call
+// of Arrived writes its number there, as one byte.
 int ArrivalsPipe();
 
 }  // namespace mlxcomm::client

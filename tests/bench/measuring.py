@@ -49,8 +49,8 @@ def all_reduce(sizes, seconds=0.05, pause=0):
 
 
 def steps_of(cases, label=""):
-    """cases: {case of the program: how many steps are timed}. A column for each, and three that say what a
-    step costs (figures.details)."""
+    """cases: {case of the program: how many steps are timed}. A column for each, and four with the cost of a
+    step (figures.details)."""
     def measure(system, place):
         found = system.run(place, [f"{case}={count}" for case, count in cases.items()])
         columns = {}

@@ -21,8 +21,8 @@ class System:
 
     name = color = program = ""
     is_limit = False  # True for a limit, which is not a peer.
-    sizes = range(1 << 40)  # It is measured at those of these places that the part has.
-    uses_own_cores = True  # If the place has one.
+    sizes = range(1 << 40)  # It is measured at those of them that the part has.
+    uses_own_cores = True  # If the place has cores for each rank.
 
     def missing(self):
         """Returns why it cannot be measured here, or an empty text."""

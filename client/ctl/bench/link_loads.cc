@@ -11,7 +11,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Addresses include ports, which tell apart the connections of an interface, old and new.
+// Addresses include ports, so an interface's old and new connections have different keys.
 using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
 using SentBytes = std::map<RailKey, std::uint64_t>;
 

@@ -24,7 +24,7 @@ std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = Json
 
 // The JSON Schema (draft 2020-12) of "mlxcomm.v1.StatusReply", as ToJson prints it. Its
 // descriptions are the .proto file's comments, which the program embeds because generated code has
-// none. nullopt if there is no such message.
+// none. Returns nullopt if the message is unknown.
 std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
 
 }  // namespace mlxcomm::ctl

@@ -64,7 +64,7 @@ struct SystemFacts {
   SystemKind kind = SystemKind::kLinux;
   std::vector<InterfaceFacts> interfaces;
   std::vector<ThunderboltPort> ports;
-  // For transports beside TCP.
+  // Used by transports other than TCP.
   std::vector<std::string> devices;     // Linux only.
   std::optional<bool> devices_enabled;  // macOS only.
   std::optional<bool> sleeps;           // When idle, on mains power.

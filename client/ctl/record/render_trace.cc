@@ -51,7 +51,7 @@ class TraceWriter {
     event.set_dur(Microseconds(slice.end_ns - slice.begin_ns));
     return event;
   }
-  // Marks the time that is no longer recorded, so that it does not look idle.
+  // Marks the time before the oldest record, which would otherwise look idle.
   void AddGap(std::uint32_t thread, std::uint64_t until_ns) {
     if (until_ns > begin_ns_) AddSlice(thread, {begin_ns_, until_ns}, "no longer recorded", "gap");
   }

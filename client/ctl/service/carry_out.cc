@@ -110,7 +110,7 @@ std::string Await(const ServiceStep& step) {
                                    " s: run this again later");
 }
 
-// Jobs may run for days, so there is no deadline except Ctrl-C, and it reports what it waits for.
+// Has no deadline, because jobs may run for days. Reports what it is waiting for; Ctrl-C ends it.
 std::string AwaitNext(const ServiceStep& step) {
   auto answered = Clock::now();
   std::string reported;

@@ -375,7 +375,7 @@ void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
     plan.problems.push_back(absl::StrCat(facts.program, " is not mlxcommd (--version fails)"));
   } else if (!facts.config.has_value() && facts.default_config.empty()) {
     plan.problems.push_back(absl::StrCat(
-        facts.program, " --print-config failed, so there is no default configuration: write ",
+        facts.program, " --print-config failed, so the default configuration is unknown: write ",
         kServiceConfig, " first"));
   }
 }

@@ -23,7 +23,7 @@ constexpr double kLetter = 0.1;         // Width of a letter; lengths are in inc
 constexpr double kLine = 0.25;          // Height of a line of text.
 constexpr double kGap = 0.2;            // The space between a node and its nearest label.
 constexpr double kApartLeast = 4.2;     // Minimum between neighbours.
-constexpr int kLabelledCablesMax = 16;  // With more, only the ring's and broken ones have labels.
+constexpr int kLabelledCablesMax = 16;  // Beyond it, only broken ones and a ring's.
 
 // Shortens a long name, but keeps its end, where names differ.
 std::string Short(const std::string& text) {

@@ -28,7 +28,7 @@ class Bookmark {
  private:
   absl::Status Write(const std::string& text) const;
 
-  std::string folder_;  // Empty if there is no home folder.
+  std::string folder_;  // Empty if the user has no home folder.
   uid_t user_;
   gid_t group_;
   std::string text_;  // The file's text; empty: not written.

@@ -42,7 +42,7 @@ Admission Admit(const Gate& gate, const Visit& visit);
 // Parts of Admit. IsSameSecret takes constant time.
 bool IsSameSecret(std::string_view a, std::string_view b);
 bool IsOwnHost(const Gate& gate, std::string_view host);
-// Returns "" if there is no such cookie.
+// Returns "" if the cookie is missing.
 std::string_view CookieIn(std::string_view cookies, std::string_view name);
 
 // Returns whether only this machine can reach it; the only such name is localhost.

@@ -75,7 +75,7 @@ std::size_t History::PlaceOfLinkThatIsGone(const std::map<std::string, double>& 
   return place;
 }
 
-// For a job that is new since the last sample, all operations count.
+// Counts all operations of a job that was not in the last sample.
 double History::OperationsPerSecond(const v1::StatusReply& status, double seconds) {
   std::map<std::string, std::uint64_t> done;
   for (const v1::JobStatus& job : status.jobs()) {

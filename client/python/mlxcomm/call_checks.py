@@ -25,7 +25,7 @@ _EVERY = 100  # MLXCOMM_CHECK=values compares every 100th result.
 _NAME_BYTES_MAX = 100
 _name = contextvars.ContextVar("name", default="")
 _KEPT_MOST = 4096
-_places: dict[Any, Any] = {}  # By id() of code objects, which the entries keep alive.
+_places: dict[Any, Any] = {}  # Keyed by the id() of a code object, which the entry keeps alive.
 _traces = contextvars.ContextVar("traces", default=False)  # Set while mx.compile traces.
 
 
