@@ -129,6 +129,13 @@ Failure Ask(const std::string& socket_path, Method<Request, Reply> method, const
 
 }  // namespace
 
+void KeepGrpcInitialized() {
+  // It never connects, and keeps what all channels share.
+  static const auto& kept =
+      *new auto(grpc::CreateChannel("unix:mlxcommd", grpc::InsecureChannelCredentials()));
+  static_cast<void>(kept);
+}
+
 Failure LauncherSession::Open(const std::string& socket_path, std::uint64_t timeout_ns,
                               std::unique_ptr<LauncherSession>& session) {
   queue::Dialed dialed;

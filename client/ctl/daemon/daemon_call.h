@@ -21,6 +21,10 @@ inline constexpr char kHowToStartIt[] =
 inline constexpr char kNotAllowed[] =
     ". This user may not use it: use sudo, or set clients { all_users: true } in its configuration";
 
+// Keeps gRPC initialized until the process exits. Otherwise each call may initialize it again, and
+// gRPC aborts if no descriptors are left then.
+void KeepGrpcInitialized();
+
 // `socket_path` empty: the default (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns = 5'000'000'000);

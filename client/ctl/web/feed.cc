@@ -48,6 +48,8 @@ void SetError(Message& message, const Failure& failure) {
 
 }  // namespace
 
+Feed::Feed(const FeedOptions& options) : options_(options) { KeepGrpcInitialized(); }
+
 void Feed::Start() {
   Poll(/*all=*/false);
   std::thread([this] { FollowEvents(); }).detach();

@@ -42,7 +42,7 @@ inline std::string ServerSentEvent(std::string_view name, std::string_view data)
 
 class Feed {
  public:
-  explicit Feed(const FeedOptions& options) : options_(options) {}
+  explicit Feed(const FeedOptions& options);
 
   // Polls once, then starts the threads.
   void Start();
