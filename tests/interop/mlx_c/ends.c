@@ -28,7 +28,7 @@ void LeaveQueued(mlx_distributed_group world) {
   Say("leaves");
 }
 
-void SumWhenTold(mlx_distributed_group world) {
+void SumOnRequest(mlx_distributed_group world) {
   Say("waits");
   Await();
   KeepErrors();

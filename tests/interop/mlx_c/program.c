@@ -24,7 +24,7 @@ static const struct {
     {"lost", LostAndFound, NULL},
     {"leave", Leave, NULL},
     {"queued", LeaveQueued, NULL},
-    {"when-told", SumWhenTold, NULL},
+    {"on-request", SumOnRequest, NULL},
     {"fork", Fork, NULL},
     {"ctrl-c", CtrlC, NULL},
     {"ctrl-c-at-end", CtrlCAtEnd, NULL},

@@ -161,7 +161,7 @@ def test_init_joins_again_when_the_daemon_is_back(cluster, number, code):
 # Why: other ranks wait for the work that a program has begun (mlx_async_eval).
 @WAYS
 def test_a_rank_that_exits_completes_the_operations_it_has_begun(solo, way):
-    leaving, staying = program(solo, 0, "queued", way=way), program(solo, 1, "when-told", way=way)
+    leaving, staying = program(solo, 0, "queued", way=way), program(solo, 1, "on-request", way=way)
     staying.wait_for("waits")
     leaving.wait_for("all is right")
     solo.wait_for_an_operation()
@@ -172,7 +172,7 @@ def test_a_rank_that_exits_completes_the_operations_it_has_begun(solo, way):
 
 def test_a_request_without_an_answer_times_out(solo):
     leaving = program(solo, 0, "queued", MLXCOMM_END_TIMEOUT="0.5")
-    staying = program(solo, 1, "when-told")
+    staying = program(solo, 1, "on-request")
     staying.wait_for("waits")
     assert leaving.finish() == 0
     assert any("no longer waiting" in line for line in leaving.lines), leaving.lines
@@ -180,7 +180,7 @@ def test_a_request_without_an_answer_times_out(solo):
 
 def test_a_wrong_end_timeout_is_reported(solo):
     leaving = program(solo, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
-    staying = program(solo, 1, "when-told")
+    staying = program(solo, 1, "on-request")
     leaving.wait_for("expected seconds; using 60")
     staying.wait_for("waits")
     staying.say()
@@ -214,7 +214,7 @@ def test_the_default_error_handler_ends_the_program_from_an_evaluation(solo):
 # Why: a rank that disappears makes its job a failed one.
 @WAYS
 def test_groups_that_are_never_freed_are_left_in_order(solo, way):
-    leaving, staying = program(solo, 0, "at-exit", way=way), program(solo, 1, "when-told", way=way)
+    leaving, staying = program(solo, 0, "at-exit", way=way), program(solo, 1, "on-request", way=way)
     staying.wait_for("waits")
     assert leaving.finish() == 0, leaving.lines
 
@@ -236,7 +236,7 @@ def test_what_uses_a_group_after_the_job_was_left_is_refused(solo, way):
 
 def waits_for_a_sum(c, scenario):
     """Starts ranks; rank 0 waits in an operation that rank 1 does not call."""
-    waiting, other = program(c, 0, scenario), program(c, 1, "when-told")
+    waiting, other = program(c, 0, scenario), program(c, 1, "on-request")
     other.wait_for("waits")
     c.wait_for_an_operation()
     return waiting, other
