@@ -30,7 +30,6 @@
 #include "client/ctl/record/render_record.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/status/render_status.h"
-#include "client/ctl/topology/draw_topology.h"
 #include "client/ctl/topology/render_topology.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
@@ -158,8 +157,6 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back({"topology.txt", "the cables, and the shape they form",
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
   files.push_back({"topology.json", "the same as JSON", JsonOrWhyNot(drawn, topology)});
-  if (drawn.ok())
-    files.push_back({"topology.dot", "the same as a picture for Graphviz", DrawTopology(topology)});
   files.push_back(
       {"nodes.json", "each node's system, clock and interfaces", JsonOrWhyNot(checked, checkups)});
   files.push_back({"doctor.txt", "doctor's findings", RenderFindings(findings, true, false)});

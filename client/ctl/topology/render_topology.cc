@@ -48,15 +48,7 @@ std::vector<Line> LinesOf(const v1::TopologyReply& topology) {
   return lines;
 }
 
-}  // namespace
-
-std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id) {
-  for (const v1::TopologyNode& node : topology.nodes()) {
-    if (node.id() == id && !node.name().empty()) return node.name();
-  }
-  return id;
-}
-
+// "3.2 GB/s, 40.0 us"; "not measured yet".
 std::string CableFigures(const v1::TopologyCable& cable) {
   std::string text;
   if (cable.bytes_per_second_best() >= 1) {
@@ -68,16 +60,7 @@ std::string CableFigures(const v1::TopologyCable& cable) {
   return text.empty() ? "not measured yet" : text;
 }
 
-std::string CableLabel(const v1::TopologyCable& cable) {
-  if (cable.state() != v1::RailState::up) return "down";
-  for (const v1::TopologyRail& rail : cable.rails()) {
-    if (!IsBeside(rail.transport())) continue;
-    return CableFigures(cable) + (rail.state() == v1::RailState::up ? ", " : ", no ") +
-           WordOf(rail.transport());
-  }
-  return CableFigures(cable);
-}
-
+// Rails with their rates, or why one is missing; "" if only TCP was tried.
 std::string RailsOn(const v1::TopologyCable& cable) {
   std::string text;
   const bool alone = cable.rails_size() < 2;
@@ -94,6 +77,15 @@ std::string RailsOn(const v1::TopologyCable& cable) {
     text += " " + HumanRate(rail.bytes_per_second_best());
   }
   return text;
+}
+
+}  // namespace
+
+std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id) {
+  for (const v1::TopologyNode& node : topology.nodes()) {
+    if (node.id() == id && !node.name().empty()) return node.name();
+  }
+  return id;
 }
 
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
@@ -115,7 +107,7 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
   const bool rated = std::ranges::any_of(
       cables, [](const auto& cable) { return cable.bytes_per_second_best() >= 1; });
   out += cables.empty() ? "no cables" : "cables";
-  out += rated ? std::string(" (rates: ") + kRatesAre + ")\n" : "\n";
+  out += rated ? " (rates: at best, in the slower direction)\n" : "\n";
   std::size_t widths[2] = {0, 0};
   const std::vector<Line> lines = LinesOf(topology);
   for (const Line& line : lines) {

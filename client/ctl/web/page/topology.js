@@ -1,6 +1,5 @@
-// Draws nodes and cables. Nodes stand on an ellipse, sorted by name as in `mlxcommctl topology --svg`, and move only
-// when a new node appears. Elements are updated in place to keep the focus. A unit is a pixel, so that texts are
-// readable on a phone.
+// Draws nodes and cables. Nodes stand on an ellipse, sorted by name, and move only when a new node appears. Elements
+// are updated in place to keep the focus. A unit is a pixel, so that texts are readable on a phone.
 import {byId, byName, bytes, element, keep, milliseconds, nanoseconds, plural, rate, rateNow, toneOf, write,
   writeLine} from "./words.js";
 

@@ -48,9 +48,6 @@ TEST(RenderTopologyTest, ShowsTheRailsOnACable) {
             "  a en1 - en1 b  up  40.0 us\n"
             "  a en2 - en2 b  up  5.00 GB/s  (tcp 3.00 GB/s, rdma 5.00 GB/s)\n"
             "  a en3 - en3 b  up  not measured yet  (tcp, no rdma: rdma_en3: port 1 is down)\n");
-  EXPECT_EQ(CableLabel(topology.cables(0)), "40.0 us");
-  EXPECT_EQ(CableLabel(topology.cables(1)), "5.00 GB/s, rdma");
-  EXPECT_EQ(CableLabel(topology.cables(2)), "not measured yet, no rdma");
 }
 
 }  // namespace
