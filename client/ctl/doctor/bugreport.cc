@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <regex>
 #include <string>
 #include <utility>
 
@@ -102,18 +101,8 @@ std::string Tail(const std::string& path) {
   return text;
 }
 
-// log { file: "..." } of a configuration that may have errors elsewhere; empty: not set.
-std::string LogFileIn(const std::string& config) {
-  const std::string text = std::regex_replace(config, std::regex("#[^\n]*"), "");
-  std::smatch log, file;
-  if (!std::regex_search(text, log, std::regex(R"(\blog\s*:?\s*\{([^}]*)\})"))) return {};
-  const std::string fields = log[1];
-  const std::regex wanted(R"RE(\bfile\s*:\s*(["'])([^"']*)\1)RE");
-  return std::regex_search(fields, file, wanted) ? file[2].str() : std::string();
-}
-
 std::string LogOf(const std::string& config) {
-  const std::string file = LogFileIn(config);
+  const std::string file = SettingIn(config, "file");
 #if defined(__APPLE__)
   // launchd's file has what the daemon prints before its own log is open.
   return (file.empty() ? std::string() : Tail(file)) + Tail("/var/log/mlxcommd.log");
