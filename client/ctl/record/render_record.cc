@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
@@ -125,32 +124,6 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
   return text + "\n";
 }
 
-// Counts missing numbers between the first and the last collective of groups on one node, whose
-// ranks do small collectives directly and record only some.
-std::uint64_t CountUnrecorded(const v1::FlightRecordReply& record) {
-  struct Group {
-    std::uint64_t first = 0;
-    std::uint64_t last = 0;
-    std::uint64_t count = 0;
-  };
-  std::map<std::uint64_t, Group> groups;
-  for (const v1::RecordedOperation& operation : record.operations()) {
-    if (operation.point_to_point() || operation.called_size() == 0) continue;
-    Group& group = groups[operation.group()];
-    group.first = group.count == 0 ? operation.number() : std::min(group.first, operation.number());
-    group.last = std::max(group.last, operation.number());
-    ++group.count;
-  }
-  std::uint64_t missing = 0;
-  for (const v1::RecordedOperation& operation : record.operations()) {
-    if (IsBetweenNodes(operation)) groups.erase(operation.group());
-  }
-  for (const auto& [id, group] : groups) {
-    missing += std::max(group.last - group.first + 1, group.count) - group.count;
-  }
-  return missing;
-}
-
 }  // namespace
 
 std::string DescribeRecorded(const v1::RecordedOperation& operation) {
@@ -206,10 +179,6 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
     if (operation.state() != "done") details += Details(operation, record.taken_ns());
   }
   text += Table(rows);
-  if (const std::uint64_t missing = CountUnrecorded(record); missing > 0) {
-    text += "between them " + std::to_string(missing) +
-            " more that were not recorded: ranks on one machine run small operations directly\n";
-  }
   if (hidden > 0) text += "and " + others;
   return details.empty() ? text : text + "not done\n" + details;
 }

@@ -119,23 +119,6 @@ TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   EXPECT_EQ(text.find("no rank of this node"), std::string::npos) << text;
 }
 
-// Why: ranks of one machine carry out a million small operations a second, and record some of them.
-// Who looks for another one must not believe that it never was.
-TEST(RenderRecordTest, CountsUnrecordedDirectOperations) {
-  // The third group has operations of other nodes that this one does not know yet.
-  const std::string text = RenderRecord(RecordOf(
-      R"(node: "a" taken_ns: 9000
-         operations { group: 1 number: 10 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }
-         operations { group: 2 number: 7 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }
-         operations { group: 1 number: 900 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }
-         operations { group: 1 number: 901 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }
-         operations { group: 3 number: 50 state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 }
-         operations { group: 3 number: 57 state: "early" heard { rank: 1 node: "b" at_ns: 2000 } }
-         operations { group: 1 number: 5 point_to_point: true source_rank: 0 destination_rank: 1
-                      state: "done" called { rank: 0 at_ns: 1000 } ended_ns: 2000 })"));
-  EXPECT_NE(text.find("between them 889 more that were not recorded"), std::string::npos) << text;
-}
-
 TEST(RenderRecordTest, ReportsAnEmptyRecord) {
   EXPECT_EQ(RenderRecord(RecordOf(R"(node: "a")")), "node a: no operation is recorded\n");
 }
