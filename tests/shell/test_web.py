@@ -9,12 +9,10 @@ import os
 import pathlib
 import resource
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 
@@ -590,23 +588,10 @@ def test_open_reports_why_it_found_no_browser(solo, web, opener, monkeypatch):
         web(solo.socket(0), "--open").process.wait_for("neither DISPLAY nor WAYLAND_DISPLAY is set")
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root and a mount namespace")
-def test_with_sudo_bookmark_and_browser_are_the_invoking_users(solo, opener):
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        home, users = pathlib.Path(folder, "kim"), pathlib.Path(folder, "passwd")
-        home.mkdir()
-        os.chown(home, 4242, 4242)
-        users.write_text(pathlib.Path("/etc/passwd").read_text() + f"kim:x:4242:4242::{home}:/bin/sh\n")
-        shutil.copy(opener / "xdg-open", opener / "sudo")
-        there = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', str(users)]
-        with Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", solo.socket(0)],
-                     {"SUDO_UID": "4242"}) as web:
-            web.wait_for("Ctrl-C stops it")
-            file = home / ".local/state/mlxcommctl/web.html"
-            assert arguments_of(opener) == f"-u #4242 -- xdg-open {file}"
-            for one, mode in ((file, 0o600), (file.parent, 0o700)):
-                assert (one.stat().st_uid, one.stat().st_gid) == (4242, 4242)
-                assert one.stat().st_mode & 0o777 == mode
-            web.signal(signal.SIGINT)
-            assert web.finish() == 0 and "is not running" in file.read_text() and file.stat().st_uid == 4242
+# Why: in another user's folder, a link could redirect what root writes.
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is asked with sudo")
+def test_with_sudo_there_is_no_bookmark(solo, web, state, monkeypatch):
+    monkeypatch.setenv("SUDO_UID", "4242")
+    w = web(solo.socket(0), "--open")
+    w.process.wait_for("cannot open a browser: the bookmark was not written; open the URL above")
+    assert w.report["bookmark"] == "" and not state.exists()

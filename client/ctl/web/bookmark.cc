@@ -1,20 +1,16 @@
 #include "client/ctl/web/bookmark.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -35,27 +31,6 @@ constexpr char kPage[] =
     "<meta name=\"color-scheme\" content=\"light dark\"><title>mlxcomm</title>"
     "<meta http-equiv=\"refresh\" content=\"%s\"></head><body><p>%s</p></body></html>\n";
 
-// Acts as another user during its lifetime: in a user's folder, a link could redirect what root
-// writes.
-class ActingAs {
- public:
-  ActingAs(uid_t user, gid_t group) : group_(::getegid()), user_(::geteuid()) {
-    ok_ = user == user_ || (::setegid(group) == 0 && ::seteuid(user) == 0);
-  }
-  ~ActingAs() {
-    if (::seteuid(user_) != 0 || ::setegid(group_) != 0) std::abort();
-  }
-  ActingAs(const ActingAs&) = delete;
-  ActingAs& operator=(const ActingAs&) = delete;
-
-  bool ok() const { return ok_; }
-
- private:
-  const gid_t group_;
-  const uid_t user_;
-  bool ok_;
-};
-
 std::string Encoded(const std::string& path) {
   constexpr std::string_view kPlain = "/-._~";
   std::string out;
@@ -69,18 +44,12 @@ std::string Encoded(const std::string& path) {
 
 }  // namespace
 
-Bookmark::Bookmark() : user_(::geteuid()), group_(::getegid()) {
+Bookmark::Bookmark() {
+  const std::string invoker = queue::Environment("SUDO_UID");
+  // In the folder of the user who runs sudo, a link could redirect what root writes.
+  if (::geteuid() == 0 && !invoker.empty() && invoker != "0") return;
   std::string state = queue::Environment("XDG_STATE_HOME");
-  std::string home = queue::Environment("HOME");
-  uid_t invoker = 0;
-  if (user_ == 0 && absl::SimpleAtoi(queue::Environment("SUDO_UID"), &invoker) && invoker != 0) {
-    const passwd* const entry = ::getpwuid(invoker);
-    if (entry == nullptr) return;
-    user_ = invoker;
-    group_ = entry->pw_gid;
-    home = entry->pw_dir;
-    state.clear();
-  }
+  const std::string home = queue::Environment("HOME");
   if (!state.starts_with('/') && home.starts_with('/')) state = home + "/.local/state";
   if (state.starts_with('/')) folder_ = state + "/mlxcommctl";
 }
@@ -90,12 +59,11 @@ std::string Bookmark::address() const {
 }
 
 absl::Status Bookmark::Write(const std::string& text) const {
-  if (folder_.empty()) return absl::NotFoundError("HOME is not set to a folder");
-  const ActingAs user(user_, group_);
+  if (folder_.empty())
+    return absl::NotFoundError("expected HOME to be this user's folder: run it without sudo");
   const auto failed = [this](const std::string& why) {
     return absl::UnavailableError(absl::StrCat(folder_, ": ", why));
   };
-  if (!user.ok()) return failed(std::strerror(errno));
   const mode_t before = ::umask(077);
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
@@ -103,8 +71,8 @@ absl::Status Bookmark::Write(const std::string& text) const {
   if (error) return failed(error.message());
   struct stat facts{};
   if (::lstat(folder_.c_str(), &facts) != 0) return failed(std::strerror(errno));
-  if (!S_ISDIR(facts.st_mode) || facts.st_uid != user_ || (facts.st_mode & 022) != 0)
-    return failed(absl::StrCat("expected a folder of user ", user_, " that others cannot change"));
+  if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0)
+    return failed(absl::StrCat("expected a folder of this user that others cannot change"));
   if (!WriteWhole(folder_ + "/web.html", text, Placing::kReplace))
     return failed(std::strerror(errno));
   return absl::OkStatus();
@@ -122,10 +90,7 @@ absl::Status Bookmark::RedirectTo(const std::string& url) {
 }
 
 void Bookmark::Release() {
-  {
-    const ActingAs user(user_, group_);
-    if (!user.ok() || text_.empty() || ReadFileText(folder_ + "/web.html") != text_) return;
-  }
+  if (text_.empty() || ReadFileText(folder_ + "/web.html") != text_) return;
   // It reloads itself, so an open tab shows the page at the next start.
   Write(absl::StrFormat(kPage, "2",
                         "mlxcommctl web is not running. Start it with <code>mlxcommctl web</code>; "
@@ -139,14 +104,9 @@ absl::StatusOr<pid_t> Bookmark::Open() const {
   if (queue::Environment("DISPLAY").empty() && queue::Environment("WAYLAND_DISPLAY").empty())
     return absl::FailedPreconditionError("neither DISPLAY nor WAYLAND_DISPLAY is set");
 #endif
-  std::vector<std::string> words = {kOpener, folder_ + "/web.html"};
-  if (user_ != ::geteuid()) {
-    const std::vector<std::string> as = {"sudo", "-u", absl::StrCat("#", user_), "--"};
-    words.insert(words.begin(), as.begin(), as.end());
-  }
   const FileDescriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   // In its own process group, so that Ctrl-C does not end the browser.
-  return StartProgram(std::move(words),
+  return StartProgram({kOpener, folder_ + "/web.html"},
                       {.output = nowhere.get(), .error = nowhere.get(), .leads_group = true});
 }
 

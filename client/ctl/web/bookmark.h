@@ -1,6 +1,5 @@
 // A file with a fixed address that redirects to the served page, whose port, path and token change
-// whenever the program starts (README.md, "The bookmark"). Only its user can read it: the one who
-// runs mlxcommctl or sudo.
+// whenever the program starts (README.md, "The bookmark"). Only its user can read it.
 #pragma once
 
 #include <sys/types.h>
@@ -28,10 +27,8 @@ class Bookmark {
  private:
   absl::Status Write(const std::string& text) const;
 
-  std::string folder_;  // Empty if the user has no home folder.
-  uid_t user_;
-  gid_t group_;
-  std::string text_;  // The file's text; empty: not written.
+  std::string folder_;  // Empty without a home folder, or with sudo: no bookmark.
+  std::string text_;    // The file's text; empty: not written.
 };
 
 }  // namespace mlxcomm::ctl
