@@ -24,8 +24,11 @@ void CheckNodes(const Facts& facts, Findings& findings);
 const v1::NodeCheckup& CheckupOf(const ClusterFacts& cluster, const std::string& node);
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
-// Explains how to allow mlxcommd on macOS to use the local network.
-std::string LocalNetworkRemedy(const Facts& facts);
+inline constexpr char kLocalNetworkRemedy[] =
+    "macOS 15 and later block the local network until you allow it: in System Settings, Privacy & "
+    "Security, Local Network, allow the program in whose window mlxcommd was started (tmux, iTerm, "
+    "VS Code), or run mlxcommd as the service (mlxcommctl service install), which is always "
+    "allowed";
 // Returns whether a rail of this node uses the interface, used it last, or is being dialed over it.
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);
 

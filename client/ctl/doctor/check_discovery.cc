@@ -10,15 +10,15 @@
 namespace mlxcomm::ctl {
 namespace {
 
-void CheckInterface(const Facts& facts, const std::string& node,
-                    const v1::DiscoveryInterface& interface, Findings& findings) {
+void CheckInterface(const std::string& node, const v1::DiscoveryInterface& interface,
+                    Findings& findings) {
   using Reason = v1::DiscoveryReason;
   const char* const id = interface.reason() == Reason::own_hellos         ? "MC302/heard"
                          : interface.reason() == Reason::same_id          ? "MC213"
                          : interface.reason() == Reason::no_route_to_host ? "MC210/no_route"
                                                                           : "MC210";
   findings.Add(id, absl::StrCat("node ", node, ", interface ", interface.name()),
-               {{"detail", interface.detail()}, {"local_network", LocalNetworkRemedy(facts)}});
+               {{"detail", interface.detail()}, {"local_network", kLocalNetworkRemedy}});
 }
 
 // Counts a link in any state: a faulty one has findings of its own.
@@ -63,7 +63,7 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
   } else if (HearsForeignHellos(facts, own)) {
     findings.Add("MC211", object, {{"hellos", std::to_string(discovery.foreign())}});
   } else if (discovery.hellos_sent() > 1) {
-    findings.Add("MC214", object, {{"local_network", LocalNetworkRemedy(facts)}});
+    findings.Add("MC214", object, {{"local_network", kLocalNetworkRemedy}});
   }
 }
 
@@ -78,23 +78,11 @@ void CheckRefusedOnes(const Facts& facts, const v1::NodeStatus& own, Findings& f
 
 }  // namespace
 
-std::string LocalNetworkRemedy(const Facts& facts) {
-  const std::string& window = facts.system.window_program;
-  return absl::StrCat(
-      "macOS 15 and later block the local network until you allow it: in System Settings, Privacy "
-      "& "
-      "Security, Local Network, allow the program in whose window mlxcommd was started (tmux, "
-      "iTerm, "
-      "VS Code",
-      window.empty() ? "" : absl::StrCat("; this one is ", window),
-      "), or run mlxcommd as the service (mlxcommctl service install), which is always allowed");
-}
-
 void CheckDiscovery(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
     for (const v1::DiscoveryInterface& interface : node.discovery().interfaces()) {
       if (interface.used() && !interface.detail().empty())
-        CheckInterface(facts, node.name(), interface, findings);
+        CheckInterface(node.name(), interface, findings);
     }
     CheckUnlinked(node, findings);
   }

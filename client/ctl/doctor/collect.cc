@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -196,14 +194,6 @@ LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
   return trouble;
 }
 
-std::string WindowProgram(const char* term_program) {
-  const std::string_view name = term_program == nullptr ? "" : term_program;
-  if (name == "Apple_Terminal") return "Terminal";
-  if (name == "iTerm.app") return "iTerm";
-  if (name == "vscode") return "VS Code";
-  return std::string(name);
-}
-
 SystemFacts CollectSystem(const CollectOptions& options) {
   SystemFacts facts;
 #if defined(__APPLE__)
@@ -212,7 +202,6 @@ SystemFacts CollectSystem(const CollectOptions& options) {
   CollectLinux(facts);
 #endif
   for (const Section* const section : Sections()) section->collect(facts);
-  facts.window_program = WindowProgram(std::getenv("TERM_PROGRAM"));
   CollectConfiguration(options, facts);
   facts.python = CollectPython(options.python, facts.unknown);
   return facts;

@@ -25,7 +25,5 @@ struct LibraryTrouble {
 // Checks the libraries that a program in `folder` loads (LibrariesIn).
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
                                   const std::string& folder);
-// The program that owns this terminal window, by TERM_PROGRAM; empty: unknown.
-std::string WindowProgram(const char* term_program);
 
 }  // namespace mlxcomm::ctl

@@ -80,7 +80,6 @@ struct SystemFacts {
   std::vector<std::string> libraries_missing;   // The service's, on macOS.
   std::vector<std::string> libraries_of_users;  // Users other than root may change them.
   PythonFacts python;
-  std::string window_program;        // Owns this terminal window: "iTerm"; empty: unknown.
   std::vector<std::string> unknown;  // "system_profiler: no such program"
 };
 

@@ -111,7 +111,7 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
   const LinkCause cause = CauseOf(link);
   LinkFault fault;
   fault.values = {{"detail", cause.detail.empty() ? "not up" : cause.detail},
-                  {"local_network", LocalNetworkRemedy(facts)},
+                  {"local_network", kLocalNetworkRemedy},
                   {"node", node.name()},
                   {"peer", link.peer()}};
   if (const auto off = SwitchedOffUnder(facts.cluster, node, link); off.has_value()) {

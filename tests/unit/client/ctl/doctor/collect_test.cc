@@ -36,12 +36,5 @@ TEST(CollectTest, FindsLibrariesThatAreMissingOrWritable) {
   EXPECT_EQ(FindLibraryTrouble({library}, folder).of_users, std::vector<std::string>{library});
 }
 
-TEST(CollectTest, NamesTheProgramThatOwnsTheWindow) {
-  EXPECT_EQ(WindowProgram(nullptr), "");
-  EXPECT_EQ(WindowProgram("iTerm.app"), "iTerm");
-  EXPECT_EQ(WindowProgram("vscode"), "VS Code");
-  EXPECT_EQ(WindowProgram("tmux"), "tmux");
-}
-
 }  // namespace
 }  // namespace mlxcomm::ctl::collect_test
