@@ -76,8 +76,8 @@ Run AddPing(CLI::App& ping, const Invocation&) {
   ping.add_flag("--json", options->json, "Print JSON: one object, at the end");
   ping.footer(
       R"(A ping takes the same rails and routes as all messages between the two daemons, and is
-resent if a rail is lost: "lost" means that no answer came in time. The round trips of each
-rail are those of its heartbeats meanwhile. The exit code is 0 if any answer came.)");
+resent if a rail is lost: "lost" means that no answer came in time. A rail's round trip is
+that of its last heartbeat. The exit code is 0 if any answer came.)");
   return [options] { return RunPing(*options); };
 }
 

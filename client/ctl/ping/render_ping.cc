@@ -40,27 +40,6 @@ RoundTrips OfPings(std::span<const v1::PingReply> replies) {
   return all;
 }
 
-bool AreSame(const v1::RailStatus& a, const v1::RailStatus& b) {
-  return a.transport() == b.transport() && a.local_interface() == b.local_interface() &&
-         a.remote_interface() == b.remote_interface();
-}
-
-// A rail's heartbeats during the pings. Each reply has the latest round trip, so the same figure
-// twice means the same heartbeat.
-RoundTrips OfHeartbeats(std::span<const v1::PingReply> replies, const v1::RailStatus& rail) {
-  RoundTrips all;
-  std::uint64_t last_ns = 0;
-  for (const v1::PingReply& reply : replies) {
-    for (const v1::RailStatus& reported : reply.link().rails()) {
-      const std::uint64_t round_trip_ns = reported.round_trip_ns();
-      if (!AreSame(reported, rail) || round_trip_ns == 0 || round_trip_ns == last_ns) continue;
-      all.Add(round_trip_ns);
-      last_ns = round_trip_ns;
-    }
-  }
-  return all;
-}
-
 }  // namespace
 
 std::string RenderPing(std::uint32_t number, const v1::PingReply& reply) {
@@ -86,12 +65,9 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
             ? "through other nodes"
             : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
     out += "  " + WordOf(rail.transport()) + " " + ends + "  " + WordOf(rail.state());
-    const RoundTrips beats = OfHeartbeats(replies, rail);
-    if (beats.count > 0) {
-      out += "  " + Plural(beats.count, "heartbeat") + " " + beats.Text();
-      if (rail.round_trip_ns_min() > 0) {
-        out += ", shortest ever " + HumanNanoseconds(rail.round_trip_ns_min());
-      }
+    if (rail.round_trip_ns() > 0) {
+      out += "  round trip " + HumanNanoseconds(rail.round_trip_ns()) + ", shortest ever " +
+             HumanNanoseconds(rail.round_trip_ns_min());
     }
     if (!rail.detail().empty()) out += "  " + Shown(rail.detail());
     out += "\n";
@@ -123,11 +99,6 @@ std::string PingsAsJson(std::span<const v1::PingReply> replies) {
       reported.set_state(WordOf(rail.state()));
       reported.set_round_trip_ns(static_cast<double>(rail.round_trip_ns()));
       reported.set_round_trip_ns_min(static_cast<double>(rail.round_trip_ns_min()));
-      const RoundTrips beats = OfHeartbeats(replies, rail);
-      reported.set_heartbeats(static_cast<std::uint32_t>(beats.count));
-      reported.set_heartbeat_ns_min(static_cast<double>(beats.min_ns));
-      reported.set_heartbeat_ns_mean(static_cast<double>(beats.mean_ns()));
-      reported.set_heartbeat_ns_max(static_cast<double>(beats.max_ns));
     }
   }
   return JsonOf(std::move(report));

@@ -10,7 +10,7 @@
 namespace mlxcomm::ctl {
 
 std::string RenderPing(std::uint32_t number, const v1::PingReply& reply);
-// The summary, with the heartbeats of each rail.
+// The summary, with the last round trip of each rail.
 std::string RenderPings(std::span<const v1::PingReply> replies);
 std::string PingsAsJson(std::span<const v1::PingReply> replies);
 
