@@ -39,7 +39,7 @@ CommandOption OptionOf(const CLI::Option& option) {
   made.takes_file = type.starts_with("FILE") || type.starts_with("PATH");
   made.takes_folder = type.starts_with("DIR");
   made.takes_nodes = type.starts_with("NODE");
-  made.takes_list = option.get_delimiter() == ',' || type.starts_with("NODES");
+  made.takes_list = type.starts_with("NODES");
   return made;
 }
 
@@ -49,10 +49,6 @@ void Fill(const CLI::App& app, Command& command) {
     command.options.push_back(OptionOf(*option));
   }
   for (const CLI::App* const below : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (below->get_name().empty()) {  // Only groups options.
-      Fill(*below, command);
-      continue;
-    }
     if (below->get_group().empty()) continue;  // Hidden from --help.
     Command made;
     made.name = below->get_name();

@@ -74,15 +74,6 @@ TEST_F(CommandTableTest, KnowsVerbsThatRunAProgram) {
   EXPECT_TRUE(launch.options.back().positional);
 }
 
-// Why: verbs may group their options for --help; these groups have no name of their own.
-TEST_F(CommandTableTest, TreatsGroupedOptionsAsTheVerbs) {
-  CLI::App* const verb = app_.add_subcommand("ping", "Ask");
-  verb->add_option_group("", "Where")->add_option("--node", text_, "Which");
-  const Command top = TableOf(app_);
-  EXPECT_TRUE(top.commands.back().commands.empty());
-  EXPECT_TRUE(Option(top.commands.back(), "--node").takes_value);
-}
-
 TEST_F(CommandTableTest, IsJson) {
   const std::string json = TableJson(TableOf(app_));
   EXPECT_THAT(json, HasSubstr("\"cluster create\""));
