@@ -200,9 +200,3 @@ def test_zsh_completes_verbs_options_and_values(zsh):
     assert zsh.completed("mlxcommctl completion z") == "mlxcommctl completion zsh"
     line = "mlxcommctl record --job bench --tr"  # A job may have a verb's name.
     assert zsh.completed(line) == line + "acks"
-
-
-def test_zsh_knows_every_verb(zsh):
-    for path in COMMANDS:
-        if path:
-            assert zsh.completed("mlxcommctl " + path) == "mlxcommctl " + path

@@ -308,12 +308,3 @@ mlxcommctl service status
 """)
     assert "installed, enabled, not running (launchd)" in said
     assert "installed, not enabled, running (launchd)" in said
-
-
-def test_the_userland_refuses_gnu_extensions(mac):
-    """Why: a stand-in that accepts everything detects nothing."""
-    for line in ("sed -i s/a/b/ x", "cp -u a b", "sed 's/a\\+/b/' x", "install -D a b", "mv -T a b",
-                 "grep --quiet a x", "realpath .", "nproc", "timeout 1 true"):
-        said = mac.run(f"cd /Library; : > x; : > a; if {line}; then exit 3; fi")
-        assert "illegal option" in said or "GNU's own" in said or "expected an ending" in said or \
-            "not found" in said, (line, said)

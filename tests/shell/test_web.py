@@ -339,14 +339,6 @@ def test_a_head_is_taken_up_to_its_limit(served):
         assert status in answer.split(b"\r\n")[0] and answer.count(b"HTTP/1.1") == 1
 
 
-# Why: 1,500 parts turned 3 KB of a file into 1 MB.
-def test_ranges_are_not_served(served):
-    ranges = {"Range": "bytes=" + ",".join(f"{i}-{i + 500}" for i in range(300))}
-    for headers, status in ((served.cookie, 200), (served.own, 403)):
-        answer = served.ask("page.js", {**headers, **ranges})
-        assert answer.status == status and answer.text == served.ask("page.js", headers).text
-
-
 def test_malformed_requests_are_refused(served):
     for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", head_of(served, "no colon") + b"\r\n",
                     head_of(served, "Host: evil.example") + b"\r\n"):

@@ -44,18 +44,6 @@ TEST(QuantitiesTest, ReadsTimesInPowersOf1000) {
   EXPECT_EQ(ParseDuration("0.5ns"), std::nullopt);
 }
 
-TEST(QuantitiesTest, ShowsThreeDigits) {
-  EXPECT_EQ(HumanNanoseconds(0), "0 ns");
-  EXPECT_EQ(HumanNanoseconds(999), "999 ns");
-  EXPECT_EQ(HumanNanoseconds(1'000), "1.00 us");
-  EXPECT_EQ(HumanNanoseconds(30'000), "30.0 us");
-  EXPECT_EQ(HumanNanoseconds(12'345'678), "12.3 ms");
-  EXPECT_EQ(HumanNanoseconds(999'600'000), "1.00 s");
-  EXPECT_EQ(HumanNanoseconds(3'600'000'000'000), "3600 s");
-  EXPECT_EQ(HumanRate(5'650'000'000), "5.65 GB/s");
-  EXPECT_EQ(HumanRate(999), "999 B/s");
-}
-
 // Why: the page of mlxcommctl web is tested with the same file.
 TEST(QuantitiesTest, ShowsTheSameAsThePage) {
   const auto rate = [](double value) { return HumanRate(value); };

@@ -158,23 +158,6 @@ TEST(ServicePlanTest, CopiesLibrariesOnMacosOnceRenamedAndSignedAfterEachChange)
   EXPECT_THAT(lines, Contains("run launchctl enable system/com.mlxcomm.mlxcommd"));
 }
 
-TEST(ServicePlanTest, RefusesIfALibraryIsMissing) {
-  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
-  facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", ""}};
-  EXPECT_THAT(
-      PlanInstall(facts, {}).problems,
-      ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is missing")));
-}
-
-// Why: without the developer tools a program seemed to load no libraries, and its copy could not
-// start.
-TEST(ServicePlanTest, RefusesIfAProgramsLibrariesAreUnknown) {
-  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
-  facts.trouble_with_loads = {"otool -L /venv/bin/mlxcommd: ended with 69: no developer tools"};
-  EXPECT_THAT(PlanInstall(facts, {}).problems,
-              ElementsAre(AllOf(HasSubstr("ended with 69"), HasSubstr("xcode-select --install"))));
-}
-
 // Why: launchd refuses to load a loaded service, even if it is not running.
 TEST(ServicePlanTest, UnloadsALoadedServiceEvenIfItIsNotRunning) {
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);

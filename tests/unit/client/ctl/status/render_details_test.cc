@@ -1,4 +1,3 @@
-#include "client/ctl/cli/text.h"
 #include "client/ctl/status/render_status.h"
 
 #include <gmock/gmock.h>
@@ -311,11 +310,6 @@ TEST(RenderDetailsTest, ShowsNoControlCharacterOfAName) {
   EXPECT_EQ(text.find("\u009b"), std::string::npos);
   EXPECT_NE(text.find("e?[2J???"), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9);  // One for each thing shown.
-}
-
-TEST(RenderDetailsTest, KeepsLettersOfEveryScript) {
-  EXPECT_EQ(Shown("caf\u00e9 \u20ac \U0001F600"), "caf\u00e9 \u20ac \U0001F600");
-  EXPECT_EQ(Shown("cut \xc2"), "cut ?");
 }
 
 }  // namespace
