@@ -98,9 +98,7 @@ def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_
     lines = [re.sub("\x1b\\[[0-9]*m", "", line) for line in said.splitlines()]
     print(*lines, sep="\n")
     assert code == 0 and len(lines) <= 39 and max(map(len, lines)) <= 80, said
-    links = re.findall(r"\bnode-(\d) - node-(\d)\b", said)
-    assert sorted(links) == [(str(a), str(b)) for a in range(8) for b in range(a + 1, 8)], said
-    assert "more that are up" not in said and lines[-2].startswith("job job  running  8 ranks"), said
+    assert "more that are up" in said and lines[-2].startswith("job job  running  8 ranks"), said
 
     watched = Watched(c.socket(0), rows=40)
     watched.until("health: ")

@@ -15,11 +15,8 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// More links, or links that do not fit on the screen, are shown in two columns.
-constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMin = 8;   // Even if the screen has no room.
 constexpr std::size_t kPlainRowsMin = 2;  // Healthy links, below the faulty ones.
-constexpr const char* kBetweenColumns = "   ";
 constexpr std::size_t kPromptRows = 1;
 
 // The link of two nodes, as both report it. Nodes that left the cluster differ only by name.
@@ -145,21 +142,6 @@ std::string RoundTrip(const PairOfNodes& pair) {
   return pair.round_trip_ns == 0 ? "" : HumanNanoseconds(pair.round_trip_ns);
 }
 
-// The contents of rows in two columns; narrower ones show less.
-struct Layout {
-  bool over;  // False if a line above the rows names the kinds of rails.
-  bool round_trip;
-};
-constexpr Layout kLayouts[] = {{true, true}, {false, true}, {false, false}};
-
-// Groups the pairs below one such line.
-std::map<std::string, std::vector<PairOfNodes>> GroupsOf(const std::vector<PairOfNodes>& pairs,
-                                                         const Layout& layout) {
-  std::map<std::string, std::vector<PairOfNodes>> groups;
-  for (const PairOfNodes& pair : pairs) groups[layout.over ? "" : pair.over].push_back(pair);
-  return groups;
-}
-
 // Keeps the busiest pairs, in their order; returns a line that counts the others.
 std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   if (plain.size() <= most) return {};
@@ -175,63 +157,6 @@ std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   const std::string left_out = Plural(plain.size() - most, "link");
   plain.swap(kept);
   return "and " + left_out + " more that are up (-v shows all)\n";
-}
-
-// The same, with the largest number up to `most` for which `fits` has room for the pairs and that
-// line.
-template <typename Fits>
-std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, const Fits& fits) {
-  const std::vector<PairOfNodes> all = plain;
-  std::string left_out;
-  for (most = std::min(most, all.size()); most > 0; --most) {
-    plain = all;
-    left_out = KeepBusiest(plain, most);
-    if (fits(left_out)) break;
-  }
-  return left_out;
-}
-
-// False if two columns are too wide.
-bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, const Painter& paint,
-                        const TerminalSize& room, std::string& out) {
-  const auto fits = [&](const std::string& left_out) {
-    std::size_t needed = left_out.empty() ? 0 : 1;
-    for (const auto& [over, pairs] : GroupsOf(plain, layout)) {
-      needed += (layout.over ? 0 : 1) + (pairs.size() + 1) / 2;
-    }
-    return needed <= room.rows;
-  };
-  const std::string left_out = KeepWhatFits(plain, 2 * room.rows, fits);
-  const auto groups = GroupsOf(plain, layout);
-  AlignedRows table;  // One for all groups, so that their columns are aligned.
-  for (const auto& [over, pairs] : groups) {
-    for (const PairOfNodes& pair : pairs) {
-      AlignedRows::Row row{pair.names};
-      if (layout.over) row.push_back(pair.over);
-      row.push_back(Now(pair));
-      if (layout.round_trip) row.push_back(RoundTrip(pair));
-      table.Add(std::move(row));
-    }
-  }
-  if (2 * table.width() + WidthOf(kBetweenColumns) > room.columns) return false;
-  std::size_t first = 0;
-  for (const auto& [over, pairs] : groups) {
-    if (!layout.over) {
-      out += Plural(pairs.size(), "link") + " up" + (over.empty() ? "" : " over " + over) + ":\n";
-    }
-    const std::size_t rows = (pairs.size() + 1) / 2;
-    for (std::size_t row = 0; row < rows; ++row) {
-      std::string line = table.Line(first + row, AlignedRows::kNoColour, paint);
-      if (row + rows < pairs.size()) {
-        line += std::string(table.width() - WidthOf(line), ' ') + kBetweenColumns +
-                table.Line(first + row + rows, AlignedRows::kNoColour, paint);
-      }
-      out += line + "\n";
-    }
-    first += pairs.size();
-  }
-  out += left_out;
-  return true;
 }
 
 void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, std::string& out) {
@@ -252,7 +177,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   }
 }
 
-// Faulty links come first and are always shown; the others share the remaining room.
+// Faulty links come first and are always shown; the busiest of the others get the remaining room.
 void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, TerminalSize room,
                  std::string& out) {
   std::vector<PairOfNodes> marked;
@@ -261,33 +186,21 @@ void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, Te
     const bool is_plain = pair.is_up() && pair.detail.empty() && pair.faults.empty();
     (is_plain ? plain : marked).push_back(pair);
   }
-  room.rows = std::max(room.rows, kLinkRowsMin);
-  const auto in_rows = [&] {
-    std::vector<PairOfNodes> both = marked;
-    both.insert(both.end(), plain.begin(), plain.end());
-    std::string rows;
-    if (!both.empty()) RenderInRows(both, paint, rows);
-    return rows;
-  };
-  if (plain.empty() ||
-      (plain.size() <= kLinksInOneColumn && RowsOf(in_rows(), room.columns) <= room.rows)) {
-    out += in_rows();
-    return;
+  if (pairs.empty()) return;
+  std::string rows;
+  if (!marked.empty()) RenderInRows(marked, paint, rows);
+  const std::size_t taken = RowsOf(rows, room.columns);
+  room.rows = std::max({room.rows, kLinkRowsMin, taken + kPlainRowsMin});
+  for (std::size_t most = std::min(room.rows, plain.size()); most > 0; --most) {
+    std::vector<PairOfNodes> shown = plain;
+    const std::string left_out = KeepBusiest(shown, most);
+    shown.insert(shown.begin(), marked.begin(), marked.end());
+    rows.clear();
+    RenderInRows(shown, paint, rows);
+    rows += left_out;
+    if (RowsOf(rows, room.columns) <= room.rows) break;
   }
-  std::string of_marked;
-  if (!marked.empty()) RenderInRows(marked, paint, of_marked);
-  const std::size_t taken = RowsOf(of_marked, room.columns);
-  room.rows = std::max(room.rows - std::min(room.rows, taken), kPlainRowsMin);
-  std::string text;
-  for (const Layout& layout : kLayouts) {
-    if (!RenderInTwoColumns(plain, layout, paint, room, text)) continue;
-    out += of_marked + text;
-    return;
-  }
-  const std::string left_out = KeepWhatFits(plain, room.rows, [&](const std::string& others) {
-    return RowsOf(in_rows() + others, room.columns) <= taken + room.rows;
-  });
-  out += in_rows() + left_out;
+  out += rows;
 }
 
 void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::string& out) {

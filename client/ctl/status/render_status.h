@@ -9,7 +9,7 @@
 namespace mlxcomm::ctl {
 
 // The short form: a row for each node, link and job, with its faults. If the screen is too small,
-// healthy links show less or are only counted. One row is left for the prompt.
+// the busiest healthy links are shown and the others counted. One row is left for the prompt.
 std::string RenderStatus(const v1::StatusReply& status, bool colours, TerminalSize screen);
 // The long form: every detail of each node, rail and rank.
 std::string RenderStatusDetails(const v1::StatusReply& status, bool colours);

@@ -138,8 +138,8 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   status.footer(
       R"(Shows a row for each node, link and job, with its faults; the last line says what to do.
 `over` is a link's rails, `now` the rate of the last second in both directions, `at best`
-the highest rate of the slower direction. If healthy links do not fit the screen, they are
-shown in two columns or only counted; a file or pipe has 40 rows.
+the highest rate of the slower direction. If healthy links do not fit the screen, the
+busiest are shown and the others counted; a file or pipe has 40 rows.
 
 With -v, `out` and `in` are the rates of the last second, `sent` and `received` the totals
 since the rail came up; `TLS` or `plain` shows whether it is encrypted. Each node lists the

@@ -45,11 +45,6 @@ class AlignedRows {
     rows_.push_back(std::move(row));
   }
   std::size_t size() const { return rows_.size(); }
-  std::size_t width() const {
-    std::size_t width = 0;
-    for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
-    return width;
-  }
   // `state` is the index of the coloured cell. No trailing blanks.
   std::string Line(std::size_t row, std::size_t state, const Painter& paint) const {
     std::string line;
