@@ -199,6 +199,13 @@ def test_file_names_describe_their_content():
     assert not [f for f in FILES if banned.search(f)]
 
 
+# Why: each run added 15,000 lines of plots, and the history keeps every one. Others are drawn into build/.
+def test_one_small_picture_of_a_run_is_tracked():
+    pictures = [f for f in FILES if f.endswith((".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"))]
+    assert [f for f in pictures if f.startswith("tests/")] == ["tests/bench/one-node.svg"]
+    assert not [f for f in pictures if (ROOT / f).stat().st_size >= 60 << 10]
+
+
 # Why: pytest puts each test's folder first on the module path.
 def test_python_modules_of_tests_hide_no_folder_and_no_other_module():
     modules = [pathlib.Path(f).stem for f in FILES if f.startswith("tests/") and f.endswith(".py")]
