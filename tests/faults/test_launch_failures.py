@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 
-from conftest import Process, find_program, mlxcommctl, wait_until
+from conftest import Process, find_program, mlxcommctl
 
 BEGIN = """
 import os, pathlib, signal, sys
@@ -296,22 +296,6 @@ except mlxcomm.RankLostError:
     assert process.finish() == 3, process.lines
     assert re.fullmatch(r"mlxcommctl: job train failed: rank 2 \(pid \d+\) ended with exit code 3",
                         process.lines[-2])
-
-
-# Why: one second after a job had died, "no jobs" and "all is well" were all that could be seen.
-def test_status_remembers_a_job_that_failed(duo, tmp_path):
-    (tmp_path / "train.py").write_text(
-        BEGIN + "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n" + SURVIVE)
-    ranks = [duo.rank(number, 2, tmp_path / "train.py", job="digits") for number in range(2)]
-    for rank in ranks:
-        rank.finish()
-    for node in range(2):
-        def status(node=node):
-            return mlxcommctl("status", "--socket", duo.socket(node)).stdout
-        row = rf"^job digits failed [\d.]+ m?s ago: RANK_LOST rank 1 \(\S+, pid {ranks[1].child.pid}\)$"
-        wait_until(lambda status=status, row=row: re.search(row, status(), re.M),
-                   "status shows the failed job")
-        assert "health: 1 job failed within the last 10 minutes" in status()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
