@@ -31,7 +31,7 @@ namespace mlxcomm::fuzz {
   std::abort();
 }
 
-// For a target's own files: `run` makes one folder for each program, and removes it in every case.
+// For a target's own files: `run` makes one folder for each program, and removes it.
 inline std::string TemporaryFolder() {
   const char* const named = std::getenv("TMPDIR");
   return named != nullptr ? named : "/tmp";
