@@ -19,7 +19,7 @@
 namespace mlxcomm::ground {
 namespace {
 
-constexpr std::uint64_t kTimeout = 30'000'000'000;  // tests/soak/rules.py has the same.
+constexpr std::uint64_t kTimeout = 30'000'000'000;  // tests/soak/test_soak.py has the same.
 constexpr std::uint64_t kBytesMax = 4 << 20;
 constexpr double kShareOfCore = 0.02;
 constexpr double kReportEveryS = 1;

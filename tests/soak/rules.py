@@ -1,4 +1,4 @@
-"""The soak's verdicts: pure functions of the actions and observations. README.md states the rules."""
+"""What explains an error, and what counts as growth: pure functions. README.md states the rules."""
 
 import dataclasses
 import math
@@ -6,24 +6,9 @@ import re
 
 EFFECT_S = 10.0  # Effects of a fault may appear this long after its end: the grace period, and healing.
 NOTICED_S = 3.0  # A shorter stop or cut must not be noticed: the grace period is 5 s.
-SILENCE_S = 60.0  # An operation's deadline (30 s), the client's patience (12 s), a stopped rank, and reserve.
 WARM_UP = 2  # Quiet moments, in which malloc's arenas and gRPC's threads appear.
 MOMENTS_MIN = 6  # A shorter life shows no slope.
 
-RULES = {
-    "wrong value": "every byte of every result is right, and none behind it is written",
-    "hang": f"a rank says something every {SILENCE_S:.0f} s, and ends when its job does",
-    "unexplained error": "an error follows a fault of its own node, of a node that it names, or of its job",
-    "rank ended": "a rank ends by itself only after an error",
-    "daemon ended": "a daemon ends only when it is ended, and in time",
-    "healed": "all daemons are linked again within 30 s when nothing is wrong any more",
-    "bystander": "strangers and tools come to their end within 90 s",
-    "nothing left": "no daemon has a client, group or operation 10 s after the last job",
-    "memory": "a daemon's resident memory does not grow from one quiet moment to the next",
-    "threads": "its threads do not either",
-    "descriptors": "its descriptors do not either",
-    "mappings": "its mappings do not either",
-}
 LOST = frozenset({"RANK_LOST", "DEADLINE_EXCEEDED"})
 # The error codes that each kind of fault may cause; other kinds cause none.
 EXPLAINS = {
@@ -41,7 +26,7 @@ RISE_MAX = {"memory": (12.0, 1.0), "threads": (4.0, 0.0), "descriptors": (3.0, 0
 class Fault:
     kind: str
     begin: float
-    nodes: frozenset  # The node that it affects.
+    nodes: frozenset  # The nodes that it affects.
     end: float = math.inf
     job: str = ""  # The only job that it affects.
 
@@ -84,17 +69,6 @@ def unexplained(errors, faults):
     return [error for error in errors if error not in explained + follows]
 
 
-def broken_by_end(code, silent_s, is_killed, has_raised):
-    """The rule that a rank breaks with its exit code, or by its silence (code None: it is running); otherwise
-    None."""
-    if code is None:
-        return "hang" if silent_s > SILENCE_S else None
-    if code == 1:
-        return "wrong value"
-    fine = code == 0 or is_killed or (code == 3 and has_raised)
-    return None if fine else "rank ended"
-
-
 @dataclasses.dataclass(frozen=True)
 class Moment:
     """A daemon's resources while no job runs."""
@@ -115,17 +89,11 @@ def rise(points):
 
 
 def growth(life):
-    """(rule, text) for each resource that grows over a daemon's life, given all of its quiet moments."""
+    """Returns {resource: its rise} of those that grow over a daemon's life, given its quiet moments."""
     steady = life[WARM_UP:]
     if len(steady) < MOMENTS_MIN:
-        return
+        return {}
     hours = (steady[-1].at - steady[0].at) / 3600
-    for what, (fixed, hourly) in RISE_MAX.items():
-        values = [getattr(moment, what) for moment in steady]
-        gained, most = rise([(moment.at, getattr(moment, what)) for moment in steady]), fixed + hourly * hours
-        if gained > most:
-            yield (
-                what,
-                f"{what} rose by {gained:.1f} from {values[0]:.1f} to {values[-1]:.1f} in {len(steady)} "
-                f"moments; expected at most {most:.1f}",
-            )
+    rises = {what: rise([(moment.at, getattr(moment, what)) for moment in steady]) for what in RISE_MAX}
+    return {what: gained for what, gained in rises.items()
+            if gained > RISE_MAX[what][0] + RISE_MAX[what][1] * hours}
