@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHOWN_LINES = 200  # Bytes of a failed step's log to show.
@@ -194,11 +193,10 @@ class Chroot:
 class Step:
     """A task, its log, and the steps that it needs."""
 
-    def __init__(self, name, work, logs, after=(), results=None):
+    def __init__(self, name, work, logs, after=()):
         self.name = name
-        self.work = work        # Gets the log; returns whether it succeeded.
+        self.work = work  # Gets the log; returns whether it succeeded.
         self.after = after
-        self.results = results  # Folder of JUnit's XML.
         self.state = "waiting"
         self.seconds = 0.0
         self.log = logs / (re.sub(r"[^a-z0-9+]+", "-", name.lower()).strip("-") + ".log")
@@ -213,9 +211,6 @@ def carry_out(steps):
             print(f"not run  {step.name}", flush=True)
             continue
         print(f"begins   {step.name}", flush=True)
-        if step.results:  # Results of an earlier run do not count.
-            for old in step.results.glob("*.xml"):
-                old.unlink()
         begin = time.monotonic()
         step.log.parent.mkdir(parents=True, exist_ok=True)
         with open(step.log, "w", encoding="utf-8") as log:
@@ -228,30 +223,10 @@ def carry_out(steps):
             print(f"--- {step.log.relative_to(ROOT)}", *kept[-SHOWN_LINES:], "---", sep="\n", flush=True)
 
 
-def counts(step):
-    """Returns the numbers of tests, failed and skipped ones."""
-    numbers = [0, 0, 0]
-    for file in sorted(step.results.glob("*.xml")) if step.results else []:
-        try:
-            cases = list(xml.etree.ElementTree.parse(file).iter("testcase"))
-        except xml.etree.ElementTree.ParseError:
-            continue  # From a program that was killed; ctest counts it as failed.
-        for case in cases:
-            skipped = case.get("result") == "skipped"
-            if case.get("status") == "notrun" and not skipped:
-                continue  # Another shard's.
-            numbers[0] += 1
-            numbers[1] += case.find("failure") is not None
-            numbers[2] += skipped
-    return numbers
-
-
 def report(steps):
     """Shows a table, and returns whether all steps succeeded."""
-    print("\n  seconds   tests  failed  skipped  step")
+    print("\n  seconds  step")
     for step in steps:
-        reported = step.results and step.state != "not run"
-        counted = "{:7d} {:7d} {:8d}".format(*counts(step)) if reported else " " * 24
         mark = "" if step.state == "fine" else f"  {step.state}"
-        print(f"  {step.seconds:7.0f} {counted}  {step.name}{mark}")
+        print(f"  {step.seconds:7.0f}  {step.name}{mark}")
     return all(step.state == "fine" for step in steps)
