@@ -22,7 +22,6 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -72,20 +71,13 @@ class Sums {
       if (out[i] != expected) Wrong(i, count, out[i], expected);
     }
     ++step_;
-    ++done_[count * kWord];
-    bytes_ += count * kWord;
     return enders > 0;
   }
 
   double began() const { return began_; }
   double ended() const { return ended_; }
   void Report() const {
-    if (done_.empty()) return;
-    const std::uint64_t least = done_.begin()->second, most = done_.rbegin()->second;
-    std::printf("operations %llu bytes %llu least_size %llu most_size %llu longest_s %.3f\n",
-                static_cast<unsigned long long>(step_), static_cast<unsigned long long>(bytes_),
-                static_cast<unsigned long long>(least), static_cast<unsigned long long>(most),
-                longest_);
+    if (step_ > 0) std::printf("longest %.3f\n", longest_);
   }
 
  private:
@@ -109,11 +101,9 @@ class Sums {
   Buffer in_;
   Buffer out_;
   std::uint64_t step_ = 0;
-  std::uint64_t bytes_ = 0;
   double began_ = 0;
   double ended_ = 0;
   double longest_ = 0;
-  std::map<std::uint64_t, std::uint64_t> done_;
 };
 
 std::vector<std::string> Split(const std::string& word) {

@@ -32,7 +32,7 @@ def goes_through(c, node, to):
     return (link or {}).get("detail", "").partition("reached through ")[2]
 
 
-def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(lab, tmp_path, capsys):
+def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(lab, tmp_path):
     """How: every two seconds the next cable is pulled, and is back a second later."""
     c = lab(ring(4))
     stop = tmp_path / "stop"
@@ -48,13 +48,7 @@ def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(
         assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
         pause(begin + 2 * cuts - now())
     stop.touch()
-    counted = all_fine(ranks)
-    with capsys.disabled():
-        print(f"\nring of 4, {cuts} cuts in a minute: {counted['operations']:.0f} operations of "
-              f"8 B to 64 MiB ({counted['least_size']:.0f} and {counted['most_size']:.0f} of these), "
-              f"{counted['bytes'] / 1e9:.1f} GB a rank, no error, no wrong byte; "
-              f"the longest took {counted['longest_s']:.1f} s")
-    assert counted["most_size"] > 0
+    all_fine(ranks)
 
 
 @pytest.mark.parametrize("family, security", [(4, "PLAIN"), (6, "TLS")])

@@ -80,8 +80,6 @@ def test_all_reduce_soon_after_the_last_daemons_start(found, wiring, record_prop
         ranks.append(c.rank(last, wiring.nodes, last, "sum:8", job=job))
         all_fine(ranks)
         took.append(since())
-    print(f"{wiring.description}: an all_reduce {min(took):.2f} s after the last daemon's start, "
-          f"meant {MEANT_SECONDS}; all attempts {[round(one, 2) for one in took]}")
     record_property("seconds", min(took))
     assert min(took) < PATIENCE_SECONDS
 

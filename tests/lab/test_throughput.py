@@ -1,8 +1,6 @@
 """Two shaped cables carry nearly the sum of both. Medians of turns on the same cables are compared: results
 do not depend on the machine's speed if it can fill the cables."""
 
-import json
-import shutil
 import statistics
 
 import pytest
@@ -53,18 +51,6 @@ def only(c, cables):
     c.wait_rails(0, 1, len(cables))
 
 
-def iperf3(c, cable):
-    """Measures one TCP connection over the cable; returns None without iperf3."""
-    if not shutil.which("iperf3"):
-        return None
-    address = c.wiring.cable(cable).end_at("node-1").ipv4
-    server = c.run(1, ["iperf3", "--server", "--one-off", "--forceflush", "--bind", address])
-    server.wait_for("listening")
-    client = c.run(0, ["iperf3", "--client", address, "--time", "1", "--json"])
-    assert client.finish() == 0, client.lines
-    return json.loads("\n".join(client.lines))["end"]["sum_received"]["bits_per_second"]
-
-
 def compare(c, tmp_path, say):
     """Returns the medians of each cable and of both; turns are interleaved, so a busy moment disturbs all."""
     c.wait_rails(0, 1, 2)
@@ -79,12 +65,8 @@ def compare(c, tmp_path, say):
     all_fine(measured.ranks)
     median = {choice: statistics.median(values) for choice, values in found.items()}
     only(c, names)
-    beside = {name: iperf3(c, name) for name in names}
     for choice, value in median.items():
-        streams = [beside[name] for name in choice]
-        say(f"{' + '.join(choice):<12} {value / 1e6:6.0f} Mb/s" + (
-            f", iperf3 {sum(streams) / 1e6:6.0f}, ratio {value / sum(streams):.3f}"
-            if None not in streams else ""))
+        say(f"{' + '.join(choice):<12} {value / 1e6:6.0f} Mb/s")
     return [median[(names[0],)], median[(names[1],)], median[tuple(names)]]
 
 
