@@ -42,24 +42,6 @@ def test_a_daemon_without_a_umask_makes_files_that_others_cannot_write(tmp_path)
         assert daemon.finish() == 0
 
 
-# Why: Macs' scheduling must be testable on any machine. The command line overrides the environment, and that
-# overrides the configuration.
-def test_each_side_of_scheduling_can_be_named(tmp_path):
-    def side(setting="", environment=None, words=()):
-        with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
-                     {"MLXCOMM_SCHEDULING": "", **(environment or {})}) as daemon:
-            line = daemon.wait_for("scheduling for")
-            daemon.wait_for("is ready")
-            daemon.signal(signal.SIGTERM)
-            assert daemon.finish() == 0
-            return line.split("scheduling for ")[1].split()[0]
-
-    assert side("scheduling: FEW_CORES") == "few"
-    assert side("scheduling: MANY_CORES") == "many"
-    assert side("scheduling: MANY_CORES", {"MLXCOMM_SCHEDULING": "few_cores"}) == "few"
-    assert side("", {"MLXCOMM_SCHEDULING": "few_cores"}, ["--scheduling", "many_cores"]) == "many"
-
-
 def start_in_terminal(folder, *prefix, arguments=None):
     """The daemon in a session and terminal of its own, standard error in a file."""
     log = open(folder / "stderr", "wb")

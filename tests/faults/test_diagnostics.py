@@ -199,22 +199,6 @@ def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
     assert again.returncode == 1 and "exists" in again.stderr  # It never overwrites a file.
 
 
-def test_a_report_holds_no_key_of_a_file_with_a_name_and_two_keys(cluster, tmp_path):
-    """Why: `key rotate` writes more than a line of digits, and people paste the codes that it shows."""
-    log = tmp_path / "daemon.log"
-    c = cluster(2, top_settings=f'log {{ file: "{log}" }}')
-    old, new = c.key.read_text().strip(), os.urandom(32).hex()
-    c.key.write_text(f"cluster test\n{new}\n{old}\n")
-    code = c.ctl("cluster", "key", "show", "--key-file", str(c.key)).strip().split(":")[-1]
-    forms = [code, code.replace("-", ""), code.lower(), code.replace("-", " ")]
-    for digits in (old, new):
-        forms += [digits, base64.b64encode(bytes.fromhex(digits)).decode().rstrip("=")]
-    with open(log, "ab") as file:
-        file.write(("\n".join(f"said {form} here" for form in forms) + "\n").encode())
-    for name, text in report_of(c).items():
-        assert not [form for form in forms if form.encode() in text], name
-
-
 def test_a_report_has_the_log_that_the_configuration_names(cluster, tmp_path):
     """Why: the shipped configuration names a file in a comment, and other blocks have files too."""
     log = tmp_path / "daemon.log"

@@ -11,7 +11,6 @@ import time
 import pytest
 
 from conftest import PATIENCE, RANK, SIGKILL, Process, completed, find_program, mlxcommctl, wait_until
-from ground.client_hello import spoil_queue
 
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
@@ -147,26 +146,6 @@ def test_a_draining_daemon_refuses_new_processes_and_shows_its_jobs(cluster, tmp
     assert not os.path.exists(c.socket(0))
 
 
-@LAYOUTS
-def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster, nodes):
-    c = cluster(nodes, client_settings="rendezvous_timeout_ms: 60000")
-    first = c.rank(0, 2, RANK, node=0, arguments=["sum:float32:4"])
-
-    def is_waiting():
-        status = c.status(nodes - 1)
-        return status and any(job["state"] == "forming" for job in status["jobs"])
-
-    wait_until(is_waiting, "rank 0 waits")
-    taken = c.rank(0, 2, RANK, node=nodes - 1)
-    line = taken.wait_for("refused")
-    assert "AlreadyExistsError" in line and str(first.child.pid) in line and "node-0" in line
-    wrong = c.rank(1, 3, RANK, node=nodes - 1)
-    line = wrong.wait_for("refused")
-    assert "InvalidArgumentError" in line and "size 3" in line
-    last = c.rank(1, 2, RANK, node=nodes - 1, arguments=["sum:float32:4"])
-    assert first.finish() == 0 and last.finish() == 0
-
-
 # Why: a rank may give up (Ctrl-C) before it knows that its world has formed; the others must not wait.
 # How: node 1 is stopped, so that the world cannot become ready.
 def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster):
@@ -218,16 +197,6 @@ def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     line = rank.wait_for("ended")
     assert "DaemonLostError" in line and "does not answer" in line
     assert rank.finish() == 0
-
-
-def test_garbage_in_the_queue_ends_only_that_session(solo):
-    ranks = [solo.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
-    ranks[0].wait_for("looping")
-    for seed in range(20):
-        spoil_queue(solo.socket(0), seed)
-    status = solo.status()["nodes"][0]
-    assert status["sessions_ended_for_garbage"] == "20"
-    assert all(rank.child.poll() is None for rank in ranks)
 
 
 def test_second_daemon_on_a_socket_is_refused(solo):

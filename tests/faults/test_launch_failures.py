@@ -282,22 +282,6 @@ def test_on_several_nodes_a_job_has_a_name_of_its_own(duo, tmp_path):
     assert len(names) == 2 and all(re.fullmatch(r"sh-[a-z2-9]{4}", name) for name in names), names
 
 
-def test_the_first_failure_is_blamed_after_the_job_has_shrunk(tmp_path):
-    text = BEGIN + """
-if rank == 2: sys.exit(3)
-try:
-    step()
-except mlxcomm.RankLostError:
-    rest = mlxcomm.shrink()
-    step(rest)
-    if rank == 1: sys.exit(5)
-"""
-    process = python(tmp_path, text, "-n", 3, "--keep-going")
-    assert process.finish() == 3, process.lines
-    assert re.fullmatch(r"mlxcommctl: job train failed: rank 2 \(pid \d+\) ended with exit code 3",
-                        process.lines[-2])
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_not_a_failure_of_a_rank(tmp_path, sent):
     process = launch("-n", 2, "--", "sh", "-c", "echo up; while :; do sleep 0.05; done")

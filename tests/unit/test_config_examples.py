@@ -38,15 +38,6 @@ def here(text, folder, port):
     return name, text + f'\nstate_directory: "{folder}/{name}"\nsocket_path: "{folder}/{name}.sock"\n'
 
 
-def test_annotated_file_is_fine(tmp_path):
-    printed = completed([find_program("mlxcommd"), "--print-config"])
-    assert (printed.returncode, printed.stderr) == (0, "")
-    path = tmp_path / "printed.textproto"
-    path.write_text(printed.stdout)
-    done = check(path)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("path", [f for f in FILES if "examples" in f.parts],
                          ids=lambda path: path.name)
 def test_example_is_fine_once_its_key_is_there(path, tmp_path):
