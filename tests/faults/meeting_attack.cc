@@ -5,13 +5,9 @@
 //       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce
 //       endlessly; one of them single-steps that many instructions of its next operation, and is
 //       killed there, or stopped for a while and continued.
-//   meeting_attack SOCKET random SEED JOBS
-//       In each of that many jobs a rank is killed at a random moment.
 //   meeting_attack SOCKET scribble SEED [UID OTHER_UID]
 //       One rank writes random bytes all over the page that it shares with the others, while
 //       another job computes: another user's, if there are numbers.
-//   meeting_attack SOCKET lost PID
-//       The daemon, which is process PID, is killed while two ranks compute: both get an error.
 //
 // Jobs alternate: 8 bytes, which fit into a slot, or 4096, in a cell; with a ticket, or in one call
 // (FormOf). After a kill, both survivors must report the same number of successful operations, and
@@ -71,7 +67,6 @@ struct Verdict {
 
 struct Orders {
   const char* socket = "";
-  int reports = -1;  // A byte once it has joined, and a Verdict at the end.
   std::string job;
   std::uint32_t rank = 0;
   std::uint32_t size = kRanks;
@@ -131,8 +126,6 @@ void Compute(const Orders& orders, Verdict& verdict) {
   }
   auto* const brought = static_cast<std::int64_t*>(input);
   const auto* const got = static_cast<const std::int64_t*>(output);
-  const char joined = 'j';
-  Demand(::write(orders.reports, &joined, 1) == 1, "write");
   std::mt19937_64 random(orders.seed);
   while (verdict.done < orders.most) {
     const auto value = static_cast<std::int64_t>(verdict.done * 8);
@@ -159,7 +152,6 @@ void Compute(const Orders& orders, Verdict& verdict) {
 struct Rank {
   pid_t pid = -1;
   int reported = -1;
-  bool joined = false;
 };
 
 Rank Start(const Orders& orders) {
@@ -170,27 +162,19 @@ Rank Start(const Orders& orders) {
   if (pid == 0) {
     if (orders.is_victim) ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     Verdict verdict;
-    Orders own = orders;
-    own.reports = ends[1];
-    if (own.user != 0) {
-      Demand(::setgid(own.user) == 0 && ::setuid(own.user) == 0, "to become another user");
+    if (orders.user != 0) {
+      Demand(::setgid(orders.user) == 0 && ::setuid(orders.user) == 0, "to become another user");
     }
-    Compute(own, verdict);
+    Compute(orders, verdict);
     const bool reported = ::write(ends[1], &verdict, sizeof verdict) == sizeof verdict;
     std::_Exit(reported ? 0 : 1);
   }
   ::close(ends[1]);
-  return {pid, ends[0], false};
-}
-
-void AwaitJoined(Rank& rank) {
-  char byte = 0;
-  rank.joined = rank.joined || ::read(rank.reported, &byte, 1) == 1;
+  return {pid, ends[0]};
 }
 
 // False if it has ended without a report.
 bool Hear(Rank& rank, Verdict& verdict) {
-  AwaitJoined(rank);
   const bool reported = ::read(rank.reported, &verdict, sizeof verdict) == sizeof verdict;
   ::close(rank.reported);
   int status = 0;
@@ -204,17 +188,16 @@ std::string Text(const Verdict& verdict) {
          " wrong values: " + verdict.message;
 }
 
-// Both survivors of a rank that was killed.
-std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
-                             const std::string& when) {
+// Both survivors of the victim, which was killed.
+void CheckSurvivors(std::vector<Rank>& ranks, const std::string& when) {
   std::vector<Verdict> verdicts;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     Verdict verdict;
     const bool reported = Hear(ranks[rank], verdict);
-    if (rank == victim) continue;
+    if (rank == kVictim) continue;
     if (!reported) Die(when + ": rank " + std::to_string(rank) + " ended without a word");
     const bool fine = verdict.code == MLXCOMM_RANK_LOST && verdict.wrong == 0 &&
-                      verdict.rank_at_fault == static_cast<std::int32_t>(victim);
+                      verdict.rank_at_fault == static_cast<std::int32_t>(kVictim);
     if (!fine) Die(when + ": rank " + std::to_string(rank) + " says " + Text(verdict));
     verdicts.push_back(verdict);
   }
@@ -222,7 +205,6 @@ std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
     Die(when + ": one survivor says " + Text(verdicts[0]) + "; the other says " +
         Text(verdicts[1]));
   }
-  return verdicts[0].done;
 }
 
 // Lets the stopped rank execute that many instructions. False if it has ended.
@@ -259,7 +241,7 @@ void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
   if (!Step(victim, instructions)) Die(when + ": the rank ended meanwhile");
   if (kills) {
     ::kill(victim, SIGKILL);
-    CheckSurvivors(ranks, kVictim, when);
+    CheckSurvivors(ranks, when);
     return;
   }
   // Stopped for long enough that the others ask the daemon.
@@ -284,33 +266,6 @@ int StepAll(const char* socket, char** words) {
   std::uint64_t cases = 0;
   for (std::uint64_t n = first; n <= last; n += stride, ++cases) StepAndEnd(socket, n, kills);
   std::printf("fine: %llu cases\n", static_cast<unsigned long long>(cases));
-  return 0;
-}
-
-int KillAtRandom(const char* socket, std::uint64_t seed, std::uint64_t jobs_wanted) {
-  std::mt19937_64 random(seed);
-  std::uint64_t done = 0;
-  std::uint64_t jobs = 0;
-  while (jobs < jobs_wanted) {
-    const std::string name = "random-" + std::to_string(::getpid()) + "-" + std::to_string(jobs);
-    std::vector<Rank> ranks;
-    Orders orders;
-    orders.socket = socket;
-    orders.job = name;
-    orders.form = FormOf(jobs);
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      orders.rank = rank;
-      ranks.push_back(Start(orders));
-    }
-    const auto victim = static_cast<std::uint32_t>(random() % kRanks);
-    for (Rank& rank : ranks) AwaitJoined(rank);
-    ::usleep(static_cast<useconds_t>(random() % 150'000));
-    ::kill(ranks[victim].pid, SIGKILL);
-    done += CheckSurvivors(ranks, victim, "job " + name + " of seed " + std::to_string(seed));
-    ++jobs;
-  }
-  std::printf("fine: %llu operations, %llu ranks killed\n", static_cast<unsigned long long>(done),
-              static_cast<unsigned long long>(jobs));
   return 0;
 }
 
@@ -350,36 +305,11 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed, uid_t user, uid_t 
   return 0;
 }
 
-int LoseDaemon(const char* socket, pid_t daemon) {
-  std::vector<Rank> ranks;
-  Orders orders;
-  orders.socket = socket;
-  orders.job = "lost-" + std::to_string(::getpid());
-  orders.size = 2;
-  for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) ranks.push_back(Start(orders));
-  for (Rank& rank : ranks) AwaitJoined(rank);
-  ::usleep(200'000);
-  ::kill(daemon, SIGKILL);
-  for (Rank& rank : ranks) {
-    Verdict verdict;
-    if (!Hear(rank, verdict) || verdict.code != MLXCOMM_DAEMON_LOST || verdict.wrong != 0) {
-      Die("a rank says " + Text(verdict));
-    }
-  }
-  std::printf("fine: both ranks got the error\n");
-  return 0;
-}
-
 }  // namespace
 
 int main(int count, char** words) {
   const std::string mode = count > 2 ? words[2] : "";
   if (mode == "step" && count == 7) return StepAll(words[1], words + 3);
-  if (mode == "random" && count == 5) {
-    return KillAtRandom(words[1], std::strtoull(words[3], nullptr, 10),
-                        std::strtoull(words[4], nullptr, 10));
-  }
-  if (mode == "lost" && count == 4) return LoseDaemon(words[1], std::atoi(words[3]));
   if (mode == "scribble" && (count == 4 || count == 6)) {
     const auto user_of = [&](int word) {
       return count == 6 ? static_cast<uid_t>(std::strtoul(words[word], nullptr, 10)) : 0;
@@ -387,6 +317,6 @@ int main(int count, char** words) {
     return ScribbleOverPages(words[1], std::strtoull(words[3], nullptr, 10), user_of(4),
                              user_of(5));
   }
-  std::fprintf(stderr, "meeting_attack SOCKET step|random|scribble ...; see its beginning\n");
+  std::fprintf(stderr, "meeting_attack SOCKET step|scribble ...; see its beginning\n");
   return 2;
 }
