@@ -89,7 +89,6 @@ class Client {
   std::uint32_t shrinks() const { return shrinks_; }
   // "step 7 all_reduce …": the call for which it waits.
   std::string Describe() const;
-  std::size_t steps_taken() const { return next_; }
 
   void Start();
   // Its process ends, at any point.

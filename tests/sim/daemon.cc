@@ -24,7 +24,6 @@ std::byte* CountedScratch::Take(std::uint64_t bytes) {
   auto* const memory = static_cast<std::byte*>(::operator new(bytes, kCacheLine));
   taken_.push_back({memory, bytes});
   used_ += bytes;
-  used_max_ = std::max(used_max_, used_);
   return memory;
 }
 

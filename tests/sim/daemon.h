@@ -59,7 +59,6 @@ class CountedScratch final : public collective::ScratchMemory {
   void Return(std::byte* memory) override;
   std::uint64_t used_bytes() const override { return used_; }
   std::uint64_t limit_bytes() const override { return limit_; }
-  std::uint64_t used_bytes_max() const { return used_max_; }
 
  private:
   struct Taken {
@@ -68,7 +67,6 @@ class CountedScratch final : public collective::ScratchMemory {
   };
   std::uint64_t limit_;
   std::uint64_t used_ = 0;
-  std::uint64_t used_max_ = 0;
   std::vector<Taken> taken_;
 };
 

@@ -39,9 +39,6 @@ struct Outcome {
   std::uint64_t shrinks = 0;      // Groups that jobs have shrunk to.
   std::uint64_t questions = 0;    // Statuses, pings and check-ups that were answered.
   std::uint64_t faults = 0;
-  std::uint64_t queued_frames_max = 0;
-  std::uint64_t copied_bytes_max = 0;
-  std::uint64_t kept_bytes_max = 0;
 };
 
 class World final : public HostListener, public JobListener {
