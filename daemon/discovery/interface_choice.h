@@ -2,16 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "daemon/platform/interfaces.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::discovery {
-
-// `*` matches any characters, `?` matches one.
-bool MatchesPattern(std::string_view name, std::string_view pattern);
 
 // The reason why discovery does not use an interface, or a fault on one that it uses.
 struct InterfaceFault {
@@ -20,8 +16,8 @@ struct InterfaceFault {
   bool IsNone() const { return reason == v1::DiscoveryReason::none; }
 };
 
-// `patterns` are the allowed names; if empty, all names are allowed except those of tunnels and the
-// like.
+// `patterns` (fnmatch) are the allowed names; if empty, all names are allowed except those of
+// tunnels and the like.
 InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
                           const std::vector<std::string>& patterns);
 
