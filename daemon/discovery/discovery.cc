@@ -28,7 +28,6 @@ constexpr std::uint64_t kGatherNs =
 constexpr std::uint64_t kDistanceNs = 20 * kMs;  // Two hellos are at least this far apart.
 constexpr std::size_t kToRepeatMax = 64;
 constexpr std::uint64_t kNonceNs = 60'000 * kMs;
-constexpr std::uint64_t kWindow = 64;
 
 // The entry with which the sender reports that it has heard this node; nullptr: none.
 const wire::HeardNode* EntryOf(const NodeId& node, const wire::DiscoveryHello& hello) {
@@ -86,26 +85,22 @@ bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHell
   return ration.TakeIfAny(1, now_ns) || (known != nullptr && known->ration.TakeIfAny(1, now_ns));
 }
 
-const HelloSeal* Discovery::SealOf(std::span<const std::uint8_t> datagram,
-                                   HelloSeal::Look& look) const {
-  for (const HelloSeal& seal : seals_) {
-    look = seal.LookAt(datagram);
-    if (look == HelloSeal::Look::kOurs) return &seal;
-  }
-  return nullptr;
-}
-
 void Discovery::OnDatagram(const std::string& interface, const wire::AddressBytes& from,
                            std::span<const std::uint8_t> datagram, std::uint64_t now_ns) {
   const auto found = interfaces_.find(interface);
   if (found == interfaces_.end()) return;
-  ++counters_.received;
+  counters_.set_hellos_received(counters_.hellos_received() + 1);
   HelloSeal::Look look = HelloSeal::Look::kMalformed;
-  const HelloSeal* const seal = SealOf(datagram, look);
-  if (seal == nullptr) {
-    const bool foreign = look == HelloSeal::Look::kForeign;
-    ++(foreign ? counters_.foreign : counters_.malformed);
-    if (foreign) found->second.foreign_ns = now_ns;
+  const auto seal = std::ranges::find_if(seals_, [&](const HelloSeal& one) {
+    look = one.LookAt(datagram);
+    return look == HelloSeal::Look::kOurs;
+  });
+  if (seal == seals_.end()) {
+    if (look == HelloSeal::Look::kMalformed) {
+      return counters_.set_malformed(counters_.malformed() + 1);
+    }
+    counters_.set_foreign(counters_.foreign() + 1);
+    found->second.foreign_ns = now_ns;
     return;
   }
   wire::DiscoveryHello claimed;
@@ -114,26 +109,26 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
   Neighbour* const known = at == neighbours_.end() ? nullptr : &at->second;
   // A hello that arrives from a different address than it contains is a recording.
   if (claimed.address != from || (known != nullptr && IsRepeated(*known, claimed))) {
-    ++counters_.replayed;
+    counters_.set_replayed(counters_.replayed() + 1);
     return;
   }
   if (!MayCheck(found->second, known, claimed, now_ns)) {
-    ++counters_.over_limit;
+    counters_.set_over_limit(counters_.over_limit() + 1);
     return;
   }
   const std::optional<wire::DiscoveryHello> hello = seal->Open(datagram);
   if (!hello.has_value()) {
-    ++counters_.forged;
+    counters_.set_forged(counters_.forged() + 1);
     return;
   }
-  if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
+  if (hello->node_id == options_.self.id.bytes) return OnOwnHello(found->second, *hello, now_ns);
   OnHello(found->second, *hello, now_ns);
 }
 
 void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns) {
-  if (hello.incarnation == options_.incarnation) {
+  if (hello.incarnation == options_.self.incarnation) {
     if (hello.address == port.facts.address) return;  // The system's own copy.
-    ++counters_.looped;
+    counters_.set_looped(counters_.looped() + 1);
     port.fault_ns = now_ns;
     port.fault = {
         v1::DiscoveryReason::own_hellos,
@@ -141,7 +136,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
                      std::string(rail::TextOf(hello.interface_name)))};
     return;
   }
-  const wire::HeardNode* const entry = EntryOf(options_.self, hello);
+  const wire::HeardNode* const entry = EntryOf(options_.self.id, hello);
   const bool is_alive = entry != nullptr && entry->nonce == port.nonce;
   Repeat(port, hello, /*asks_back=*/true, now_ns);
   if (is_alive) {
@@ -151,27 +146,15 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
                                std::string(rail::TextOf(hello.node_name)),
                                ", end mlxcommd, remove node-id in its state_directory, start it")};
   } else {
-    ++counters_.replayed;
+    counters_.set_replayed(counters_.replayed() + 1);
   }
 }
 
-// True if it was heard before, or the neighbour sent it before a restart.
+// True if it was heard before, a later one was, or the neighbour sent it before a restart.
 bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello) {
   if (hello.incarnation != neighbour.incarnation)
     return std::ranges::count(neighbour.ended_incarnations, hello.incarnation) != 0;
-  if (hello.sequence > neighbour.sequence) return false;
-  const std::uint64_t behind = neighbour.sequence - hello.sequence;
-  return behind >= kWindow || (neighbour.window >> behind & 1) != 0;
-}
-
-void Discovery::TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello) {
-  if (hello.sequence <= neighbour.sequence) {
-    neighbour.window |= std::uint64_t{1} << (neighbour.sequence - hello.sequence);
-    return;
-  }
-  const std::uint64_t ahead = hello.sequence - neighbour.sequence;
-  neighbour.window = ahead < kWindow ? neighbour.window << ahead | 1 : 1;
-  neighbour.sequence = hello.sequence;
+  return hello.sequence <= neighbour.sequence;
 }
 
 // Forgets the neighbour that has been silent the longest, if it is lost.
@@ -188,14 +171,14 @@ bool Discovery::MakeRoom(std::uint64_t now_ns) {
 void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns) {
   const Key key = KeyOf(port, hello);
   const auto known = neighbours_.find(key);
-  const wire::HeardNode* const entry = EntryOf(options_.self, hello);
+  const wire::HeardNode* const entry = EntryOf(options_.self.id, hello);
   const bool has_heard_us =
       entry != nullptr && (entry->nonce == port.nonce || entry->nonce == port.nonce_before);
   if (known == neighbours_.end() || known->second.incarnation != hello.incarnation) {
-    if (entry != nullptr && !has_heard_us) ++counters_.replayed;
+    if (entry != nullptr && !has_heard_us) counters_.set_replayed(counters_.replayed() + 1);
     if (!has_heard_us) return Repeat(port, hello, /*asks_back=*/true, now_ns);
     if (known == neighbours_.end() && !MakeRoom(now_ns)) {
-      ++counters_.over_limit;
+      counters_.set_over_limit(counters_.over_limit() + 1);
       return;
     }
   }
@@ -205,9 +188,8 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
     auto& ended = neighbour.ended_incarnations;
     std::rotate(ended.begin(), ended.end() - 1, ended.end());
     ended.front() = std::exchange(neighbour.incarnation, hello.incarnation);
-    neighbour.sequence = neighbour.window = 0;
   }
-  TakeNote(neighbour, hello);
+  neighbour.sequence = hello.sequence;
   const bool changed = neighbour.address != hello.address || neighbour.port != hello.port ||
                        neighbour.IsLost(now_ns);
   neighbour.id = std::get<1>(key);
@@ -235,7 +217,7 @@ void Discovery::Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_
   } else if (port.to_repeat.size() < kToRepeatMax) {
     port.to_repeat.push_back(heard);
   } else {
-    ++counters_.over_limit;  // It will send another hello.
+    counters_.set_over_limit(counters_.over_limit() + 1);  // It will send another hello.
   }
   port.next_hello_ns =
       std::min(port.next_hello_ns, std::max(now_ns + kGatherNs, port.last_hello_ns + kDistanceNs));
@@ -253,17 +235,17 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
   const auto end = port.to_repeat.begin() + hello.heard_count;
   std::copy(port.to_repeat.begin(), end, hello.heard);
   port.to_repeat.erase(port.to_repeat.begin(), end);
-  hello.node_id = options_.self.bytes;
-  hello.incarnation = options_.incarnation;
+  hello.node_id = options_.self.id.bytes;
+  hello.incarnation = options_.self.incarnation;
   hello.nonce = port.nonce;
   hello.address = port.facts.address;
   hello.port = port.facts.port;
-  rail::PutText(options_.name, hello.node_name);
+  rail::PutText(options_.self.name, hello.node_name);
   rail::PutText(port.facts.name, hello.interface_name);
   for (const HelloSeal& seal : seals_) {
     hello.sequence = ++sequence_;
     seal.Seal(hello);
-    ++counters_.sent;
+    counters_.set_hellos_sent(counters_.hellos_sent() + 1);
     port_.SendHello(port.facts.name, hello);
   }
   port.last_hello_ns = now_ns;
@@ -308,7 +290,7 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
   Occupants occupants;
   for (const auto& [key, one] : neighbours_) {
     std::vector<NodeId>& on_it = occupants[one.local_interface];
-    if (on_it.empty()) on_it.push_back(options_.self);
+    if (on_it.empty()) on_it.push_back(options_.self.id);
     if (!one.IsLost(now_ns)) on_it.push_back(one.id);
   }
   for (auto& [interface, on_it] : occupants) {
@@ -323,7 +305,7 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
 bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const {
   if (on_it.size() <= kMeshMax) return true;
   const auto place = std::ranges::lower_bound(on_it, node) - on_it.begin();
-  const auto own = std::ranges::lower_bound(on_it, options_.self) - on_it.begin();
+  const auto own = std::ranges::lower_bound(on_it, options_.self.id) - on_it.begin();
   const auto apart = static_cast<std::size_t>(std::abs(place - own));
   return std::has_single_bit(apart) || std::has_single_bit(on_it.size() - apart);
 }
@@ -334,7 +316,7 @@ void Discovery::Plan(std::uint64_t now_ns) {
   std::set<std::pair<NodeId, std::string>> local_taken;
   std::set<std::pair<NodeId, std::string>> remote_taken;
   const auto is_wanted = [&](const Neighbour& one) {
-    return options_.self < one.id && now_ns - one.heard_ns < kDialNs &&
+    return options_.self.id < one.id && now_ns - one.heard_ns < kDialNs &&
            IsToBeLinked(one.id, occupants.at(one.local_interface)) &&
            !local_taken.contains({one.id, one.local_interface}) &&
            !remote_taken.contains({one.id, one.remote_interface});

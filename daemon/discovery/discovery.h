@@ -26,9 +26,7 @@
 namespace mlxcomm::discovery {
 
 struct DiscoveryOptions {
-  NodeId self;
-  std::string name;
-  std::uint64_t incarnation = 0;  // Never 0.
+  link::NodeIdentity self;  // Its incarnation is never 0.
   std::string cluster;
   // Derived from the cluster's key; two while that is being changed. Each hello is sent with each
   // key.
@@ -76,23 +74,12 @@ class Discovery {
     std::uint64_t incarnation = 0;
     std::uint64_t nonce = 0;     // That of the other interface.
     std::string dialed;          // The address; empty: not dialed.
-    std::uint64_t sequence = 0;  // The highest so far.
-    std::uint64_t window = 0;    // Marks which of the 64 numbers up to it have arrived.
+    std::uint64_t sequence = 0;  // The last hello's.
     std::array<std::uint64_t, 4> ended_incarnations{};
     // Used when strangers have used up the ration of its address.
     platform::TokenBucket ration{kProofs};
 
     bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
-  };
-  struct Counters {
-    std::uint64_t sent = 0;
-    std::uint64_t received = 0;
-    std::uint64_t foreign = 0;
-    std::uint64_t malformed = 0;
-    std::uint64_t forged = 0;
-    std::uint64_t replayed = 0;
-    std::uint64_t over_limit = 0;
-    std::uint64_t looped = 0;
   };
 
   Discovery(DiscoveryOptions options, DiscoveryPort& port);
@@ -109,7 +96,8 @@ class Discovery {
   void OnTime(std::uint64_t now_ns);
   std::uint64_t deadline_ns() const;
 
-  const Counters& counters() const { return counters_; }
+  // Has only the counters.
+  const v1::DiscoveryStatus& counters() const { return counters_; }
   std::vector<const Neighbour*> Neighbours() const;  // Sorted by key.
   // True if it was heard recently, on any interface.
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
@@ -147,7 +135,6 @@ class Discovery {
   void OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
   void OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
   static bool IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello);
-  static void TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello);
   bool MakeRoom(std::uint64_t now_ns);
   void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back, std::uint64_t now_ns);
   void SayHello(Port& port, std::uint64_t now_ns);
@@ -156,7 +143,6 @@ class Discovery {
   bool IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const;
   void SetDialed(Neighbour& neighbour, const std::string& address);
   static Key KeyOf(const Port& port, const wire::DiscoveryHello& hello);
-  const HelloSeal* SealOf(std::span<const std::uint8_t> datagram, HelloSeal::Look& look) const;
 
   DiscoveryOptions options_;
   DiscoveryPort& port_;
@@ -165,7 +151,7 @@ class Discovery {
   std::map<Key, Neighbour> neighbours_;
   std::uint64_t sequence_ = 0;
   std::uint64_t next_look_ns_ = kNever;  // When to check for silent neighbours.
-  Counters counters_;
+  v1::DiscoveryStatus counters_;
 };
 
 // "[fe80::2%en2]:7470"

@@ -58,9 +58,10 @@ class Graph {
     return parts <= 1;
   }
 
-  bool EachHas(std::size_t count) const {
-    return std::ranges::all_of(neighbours_,
-                               [count](const auto& of_one) { return of_one.size() == count; });
+  // The number of nodes with this many neighbours.
+  std::size_t NodesWith(std::size_t neighbours) const {
+    return static_cast<std::size_t>(std::ranges::count(
+        neighbours_, neighbours, [](const auto& of_one) { return of_one.size(); }));
   }
 
  private:
@@ -117,11 +118,7 @@ class RowSearch {
 
 // False if a search would fail, but only after all its tries.
 bool MayBeRow(const Graph& graph, std::size_t ends_max) {
-  std::size_t ends = 0;
-  for (std::size_t node = 0; node < graph.size(); ++node) {
-    ends += graph.NeighboursOf(node).size() < 2 ? 1 : 0;
-  }
-  return ends <= ends_max && graph.IsConnected();
+  return graph.NodesWith(0) + graph.NodesWith(1) <= ends_max && graph.IsConnected();
 }
 
 bool FindRing(const Graph& graph, std::vector<std::size_t>& row) {
@@ -199,15 +196,10 @@ bool AreAllOnOneSwitch(const Wiring& wiring, const std::vector<std::uint32_t>& s
 std::string_view ShapeOf(const Graph& direct, bool all_on_one_switch) {
   const std::size_t nodes = direct.size();
   if (!direct.IsConnected()) return all_on_one_switch ? "switch" : "other";
-  if (direct.EachHas(2)) return "ring";
-  if (direct.EachHas(nodes - 1)) return "mesh";
-  std::size_t ends = 0;
-  for (std::size_t node = 0; node < nodes; ++node) {
-    const std::size_t neighbours = direct.NeighboursOf(node).size();
-    if (neighbours > 2) return "other";
-    if (neighbours == 1) ++ends;
-  }
-  return ends == 2 ? "line" : "other";
+  const std::size_t with_two = direct.NodesWith(2);
+  if (with_two == nodes) return "ring";
+  if (direct.NodesWith(nodes - 1) == nodes) return "mesh";
+  return direct.NodesWith(1) == 2 && with_two == nodes - 2 ? "line" : "other";
 }
 
 // The node with the smaller id comes first.
@@ -234,10 +226,8 @@ class TopologyWriter {
       *reply_.add_cables() = cable;
     }
     AddShape();
-    std::sort(reply_.mutable_nodes()->begin(), reply_.mutable_nodes()->end(),
-              [](const auto& a, const auto& b) {
-                return std::pair(a.name(), a.id()) < std::pair(b.name(), b.id());
-              });
+    std::ranges::sort(*reply_.mutable_nodes(), {},
+                      [](const auto& node) { return std::pair(node.name(), node.id()); });
   }
 
  private:
@@ -318,8 +308,7 @@ class TopologyWriter {
       cable.set_bytes_per_second_best(
           std::max(cable.bytes_per_second_best(), rail.bytes_per_second_best()));
     }
-    std::sort(cable.mutable_rails()->begin(), cable.mutable_rails()->end(),
-              [](const auto& a, const auto& b) { return a.transport() < b.transport(); });
+    std::ranges::sort(*cable.mutable_rails(), {}, &v1::TopologyRail::transport);
   }
 
   static double Slower(double one, double other) {

@@ -39,8 +39,7 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
 void Node::Discover(discovery::DiscoveryPort& port) {
   const link::FabricOptions& fabric = options_.fabric;
   discovery_.emplace(
-      discovery::DiscoveryOptions{fabric.self.id, fabric.self.name, fabric.self.incarnation,
-                                  fabric.cluster, *options_.hello_keys, fabric.random},
+      discovery::DiscoveryOptions{fabric.self, fabric.cluster, *options_.hello_keys, fabric.random},
       port);
 }
 

@@ -93,17 +93,8 @@ void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
     reported.set_heard_ms_ago(MsBetween(one->heard_ns, now_ns));
     reported.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
   }
-  std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  const discovery::Discovery::Counters& counters = discovery.counters();
-  status.set_hellos_sent(counters.sent);
-  status.set_hellos_received(counters.received);
-  status.set_foreign(counters.foreign);
-  status.set_malformed(counters.malformed);
-  status.set_forged(counters.forged);
-  status.set_replayed(counters.replayed);
-  status.set_over_limit(counters.over_limit);
-  status.set_looped(counters.looped);
+  std::ranges::sort(*status.mutable_neighbours(), {}, &v1::DiscoveredNeighbour::name);
+  status.MergeFrom(discovery.counters());
 }
 
 // Waits for every group, including failed ones that their ranks have not closed yet.

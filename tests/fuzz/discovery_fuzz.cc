@@ -229,10 +229,10 @@ class Node final : DiscoveryPort {
   // Its only effect is to increment a counter.
   void GiveForeign(std::size_t interface, const std::vector<std::uint8_t>& datagram) {
     const auto known = Known();
-    const Discovery::Counters before = discovery_.counters();
+    const v1::DiscoveryStatus before = discovery_.counters();
     const std::uint64_t deadline = discovery_.deadline_ns();
     Give({interface, AddressOf(1, 0), datagram});
-    const Discovery::Counters& after = discovery_.counters();
+    const v1::DiscoveryStatus& after = discovery_.counters();
     MLXCOMM_MUST(Known() == known && discovery_.deadline_ns() == deadline,
                  "what is not sealed changes nothing");
     // Before the proof, a hello's own address and a known sender's sequence number are checked.
@@ -243,13 +243,16 @@ class Node final : DiscoveryPort {
                                          std::ranges::any_of(known, [&](const auto& one) {
                                            return std::get<1>(one.first) == NodeId{claimed.node_id};
                                          }));
-    MLXCOMM_MUST(may_repeat || after.replayed == before.replayed,
+    MLXCOMM_MUST(may_repeat || after.replayed() == before.replayed(),
                  "only a hello that repeats an address or a number is replayed");
-    const std::uint64_t counted = after.foreign - before.foreign + after.malformed -
-                                  before.malformed + after.forged - before.forged + after.replayed -
-                                  before.replayed + after.over_limit - before.over_limit;
-    MLXCOMM_MUST(after.received - before.received == (is_up_[interface] ? 1u : 0u) &&
-                     counted == after.received - before.received && after.sent == before.sent,
+    const auto refused = [](const v1::DiscoveryStatus& counts) {
+      return counts.foreign() + counts.malformed() + counts.forged() + counts.replayed() +
+             counts.over_limit();
+    };
+    const std::uint64_t received = after.hellos_received() - before.hellos_received();
+    MLXCOMM_MUST(received == (is_up_[interface] ? 1u : 0u) &&
+                     refused(after) - refused(before) == received &&
+                     after.hellos_sent() == before.hellos_sent(),
                  "a datagram without a valid proof is counted, once");
   }
 
@@ -350,7 +353,7 @@ class Node final : DiscoveryPort {
   }
 
   Discovery discovery_{
-      {NodeOf(kSelf), "self", kOwnIncarnation, kCluster, {KeyOf(1)}, &CountedNumber}, *this};
+      {{NodeOf(kSelf), "self", "1", kOwnIncarnation}, kCluster, {KeyOf(1)}, &CountedNumber}, *this};
   std::uint64_t now_ = 1'000 * kMs;
   std::vector<std::uint8_t> keys_ = {1};
   std::size_t sent_now_ = 0;

@@ -72,7 +72,7 @@ TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   segments_.RunFor(3'000 * kMs);
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 4u);
   EXPECT_THAT(segments_.node(1).dialed(), SizeIs(2));
-  EXPECT_GT(one().counters().looped, 0u);
+  EXPECT_GT(one().counters().looped(), 0u);
   EXPECT_NE(one().FaultOf("en0", segments_.now()).text.find("en1"), std::string::npos);
   // Why: a fault that is fixed must not be reported forever.
   segments_.Unplug(1, "en1");
@@ -118,9 +118,7 @@ TEST_F(DiscoveryTest, SaysHelloWithEachOfItsKeys) {
     std::vector<std::vector<std::uint8_t>> said;
   } port;
   DiscoveryOptions options;
-  options.self = NodeOf(5);
-  options.name = "node-5";
-  options.incarnation = 5;
+  options.self = {NodeOf(5), "node-5", "test", 5};
   options.cluster = "lab";
   options.keys = {KeyOf(2), KeyOf(1)};
   Discovery changing(options, port);
@@ -129,7 +127,7 @@ TEST_F(DiscoveryTest, SaysHelloWithEachOfItsKeys) {
   EXPECT_TRUE(HelloSeal(KeyOf(2), "lab").Open(port.said[0]).has_value());
   EXPECT_TRUE(seal_.Open(port.said[1]).has_value());
   changing.OnDatagram("en0", AddressOf(7, 0), BytesOf(HelloOf(7, 1), seal_), segments_.now());
-  EXPECT_EQ(changing.counters().foreign, 0u);
+  EXPECT_EQ(changing.counters().foreign(), 0u);
 }
 
 TEST_F(DiscoveryTest, CountsGarbageAndForgeries) {
@@ -137,89 +135,51 @@ TEST_F(DiscoveryTest, CountsGarbageAndForgeries) {
   Give({}, 9);
   Give(std::vector<std::uint8_t>(744), 9);
   Give(std::vector<std::uint8_t>(9000, 0xff), 9);
-  EXPECT_EQ(one().counters().malformed, 3u);
+  EXPECT_EQ(one().counters().malformed(), 3u);
   std::vector<std::uint8_t> forged = BytesOf(HelloOf(9, 1), seal_);
   forged.back() ^= 1;
   Give(forged, 9);
-  EXPECT_EQ(one().counters().forged, 1u);
+  EXPECT_EQ(one().counters().forged(), 1u);
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 1u);
-}
-
-TEST_F(DiscoveryTest, TakesAHelloOnce) {
-  Join();
-  const std::vector<std::uint8_t> recorded = segments_.last_said(2);
-  const std::uint64_t heard_ns = one().Neighbours()[0]->heard_ns;
-  segments_.RunFor(500 * kMs);
-  for (int i = 0; i < 10; ++i) Give(recorded, 2);
-  EXPECT_EQ(one().counters().replayed, 10u);
-  EXPECT_LT(heard_ns, segments_.now());
-}
-
-// A recording of a node that is no longer there, or never was on this cable.
-TEST_F(DiscoveryTest, BelievesNobodyWhoHasNotHeardOfIt) {
-  segments_.Plug(1, "en0", 0);
-  for (int i = 1; i <= 20; ++i) Give(BytesOf(HelloOf(9, static_cast<std::uint64_t>(i)), seal_), 9);
-  segments_.RunFor(100 * kMs);
-  EXPECT_THAT(one().Neighbours(), IsEmpty());
-  EXPECT_THAT(segments_.node(1).dialed(), IsEmpty());
 }
 
 // Why: a stranger that had recorded a whole conversation could otherwise play one side of it later.
 TEST_F(DiscoveryTest, RefusesANonceOfAnEarlierTime) {
   Join();
-  wire::DiscoveryHello hello = HelloOf(9, 1);
-  hello.heard_count = 1;
-  hello.heard[0] = {NodeOf(1).bytes, 12345, 0, 0};
-  Give(BytesOf(hello, seal_), 9);
-  EXPECT_EQ(one().counters().replayed, 1u);
+  Give(BytesOf(ReplyOf(9, 1, /*nonce=*/12345), seal_), 9);
+  EXPECT_EQ(one().counters().replayed(), 1u);
   EXPECT_THAT(one().Neighbours(), SizeIs(1));
 }
 
 TEST_F(DiscoveryTest, RefusesALifeThatHasEnded) {
   Join();
   const auto before = seal_.Open(segments_.last_said(1));  // Has the nonce of node 1.
-  wire::DiscoveryHello hello = HelloOf(9, 1);
-  hello.heard_count = 1;
-  hello.heard[0] = {NodeOf(1).bytes, before->nonce, 0, 0};
+  wire::DiscoveryHello hello = ReplyOf(9, 1, before->nonce);
   const std::vector<std::uint8_t> first_life = BytesOf(hello, seal_);
   Give(first_life, 9);
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 2u);
   hello.incarnation += 1;
   Give(BytesOf(hello, seal_), 9);
-  EXPECT_EQ(one().counters().replayed, 0u);
+  EXPECT_EQ(one().counters().replayed(), 0u);
   hello.incarnation -= 1;
   hello.sequence = 50;  // Even one that was never delivered.
   Give(BytesOf(hello, seal_), 9);
   Give(first_life, 9);
-  EXPECT_EQ(one().counters().replayed, 2u);
+  EXPECT_EQ(one().counters().replayed(), 2u);
 }
 
-TEST_F(DiscoveryTest, RefusesAHelloFromAnotherAddressThanItSays) {
-  Join();
-  Give(BytesOf(HelloOf(9, 1), seal_), 8);
-  EXPECT_EQ(one().counters().replayed, 1u);
-}
-
-// Datagrams may overtake each other a little.
-TEST_F(DiscoveryTest, TakesHellosOutOfOrderOnceEach) {
+TEST_F(DiscoveryTest, TakesOnlyHellosWhoseNumbersRise) {
   Join();
   const auto before = seal_.Open(segments_.last_said(1));
   const auto give = [&](std::uint64_t sequence) {
-    wire::DiscoveryHello hello = HelloOf(9, sequence);
-    hello.heard_count = 1;
-    hello.heard[0] = {NodeOf(1).bytes, before->nonce, 0, 0};
-    const std::uint64_t replayed = one().counters().replayed;
-    Give(BytesOf(hello, seal_), 9);
-    return one().counters().replayed == replayed;
+    const std::uint64_t replayed = one().counters().replayed();
+    Give(BytesOf(ReplyOf(9, sequence, before->nonce), seal_), 9);
+    return one().counters().replayed() == replayed;
   };
   EXPECT_TRUE(give(100));
   EXPECT_TRUE(give(102));
-  EXPECT_TRUE(give(101));
-  EXPECT_FALSE(give(101));
-  EXPECT_TRUE(give(39));  // The oldest of the window.
-  EXPECT_FALSE(give(38));
-  EXPECT_TRUE(give(1000));
   EXPECT_FALSE(give(102));
+  EXPECT_FALSE(give(101));
 }
 
 // Why: a new node must be found while a stranger floods the switch.
@@ -233,7 +193,7 @@ TEST_F(DiscoveryTest, FindsANewNodeWhileAStrangerForges) {
     for (int k = 0; k < 70; ++k) Give(forged, 9);
     segments_.RunFor(kMs);
   }
-  EXPECT_GE(one().counters().over_limit, 6'900u);
+  EXPECT_GE(one().counters().over_limit(), 6'900u);
   EXPECT_TRUE(one().Knows(NodeOf(3), "en0", "en0"));
 }
 
@@ -245,8 +205,8 @@ TEST_F(DiscoveryTest, ChecksNoProofOfARecording) {
     Give(recorded, 2);
     Give(BytesOf(HelloOf(9, 1), seal_), 8);
   }
-  EXPECT_EQ(one().counters().replayed, 2'000u);
-  EXPECT_EQ(one().counters().over_limit, 0u);
+  EXPECT_EQ(one().counters().replayed(), 2'000u);
+  EXPECT_EQ(one().counters().over_limit(), 0u);
 }
 
 // How: forgeries from so many addresses that no ration is left for any.
@@ -271,7 +231,7 @@ TEST_F(DiscoveryTest, LooksAtSoManyOnlyAndSaysSoManyOnly) {
   for (std::uint64_t i = 1; i <= 10'000; ++i) {
     Give(BytesOf(HelloOf(static_cast<std::uint16_t>(i), 1), seal_), static_cast<std::uint16_t>(i));
   }
-  EXPECT_GE(one().counters().over_limit,
+  EXPECT_GE(one().counters().over_limit(),
             10'000 - Discovery::kRationsMax * static_cast<std::size_t>(Discovery::kProofs.burst));
   EXPECT_THAT(one().Neighbours(), SizeIs(1));
   segments_.RunFor(1'000 * kMs);
@@ -287,23 +247,20 @@ TEST_F(DiscoveryTest, RemembersSoManyNeighboursOnly) {
   for (std::uint16_t i = 100; i < 2'000; ++i) {
     segments_.RunFor(10 * kMs);
     const auto own = seal_.Open(segments_.last_said(1));
-    wire::DiscoveryHello hello = HelloOf(i, 1);
-    hello.heard_count = 1;
-    hello.heard[0] = {NodeOf(1).bytes, own->nonce, 0, 0};
-    Give(BytesOf(hello, seal_), i);
+    Give(BytesOf(ReplyOf(i, 1, own->nonce), seal_), i);
     ASSERT_LE(one().Neighbours().size(), Discovery::kNeighboursMax);
   }
   EXPECT_THAT(one().Neighbours(), SizeIs(Discovery::kNeighboursMax));
-  EXPECT_GT(one().counters().over_limit, 0u);
+  EXPECT_GT(one().counters().over_limit(), 0u);
 }
 
 TEST_F(DiscoveryTest, CountsItsOwnHelloWhenSomebodyElseSaysIt) {
   segments_.Plug(1, "en0", 0, 0);
   one().OnDatagram("en0", AddressOf(1, 0), segments_.last_said(1), segments_.now());
-  EXPECT_EQ(one().counters().replayed, 0u);  // The system's own copy.
+  EXPECT_EQ(one().counters().replayed(), 0u);  // The system's own copy.
   one().OnDatagram("en0", AddressOf(9, 9), segments_.last_said(1), segments_.now());
-  EXPECT_EQ(one().counters().replayed, 1u);
-  EXPECT_EQ(one().counters().looped, 0u);
+  EXPECT_EQ(one().counters().replayed(), 1u);
+  EXPECT_EQ(one().counters().looped(), 0u);
 }
 
 TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
@@ -340,8 +297,8 @@ TEST_P(LossyDiscoveryTest, AllFindEachOther) {
     // Some may have lost five hellos in a row, so that their sender seems silent.
     EXPECT_THAT(segments.node(i).discovery().Neighbours(), SizeIs(kNodes - 1u));
     EXPECT_THAT(segments.node(i).dialed(), SizeIs(kNodes - i));
-    EXPECT_EQ(segments.node(i).discovery().counters().forged, 0u);
-    EXPECT_EQ(segments.node(i).discovery().counters().replayed, 0u);
+    EXPECT_EQ(segments.node(i).discovery().counters().forged(), 0u);
+    EXPECT_EQ(segments.node(i).discovery().counters().replayed(), 0u);
   }
 }
 

@@ -3,12 +3,12 @@
 // Owner: the test. Thread: its own. Memory: plain values.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "daemon/discovery/sealed_hello.h"
+#include "daemon/rail/text_field.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 
@@ -39,10 +39,6 @@ inline wire::AddressBytes AddressOf(std::uint16_t node, std::uint8_t interface) 
   return address;
 }
 
-inline void PutName(const std::string& name, char* field) {
-  std::copy(name.begin(), name.end(), field);
-}
-
 // The hello of node `number` on its interface "en0", which has heard no other node.
 inline wire::DiscoveryHello HelloOf(std::uint16_t number, std::uint64_t sequence) {
   wire::DiscoveryHello hello{};
@@ -52,8 +48,17 @@ inline wire::DiscoveryHello HelloOf(std::uint16_t number, std::uint64_t sequence
   hello.nonce = 2000u + number;
   hello.address = AddressOf(number, 0);
   hello.port = 7470;
-  PutName("node-" + std::to_string(number), hello.node_name);
-  PutName("en0", hello.interface_name);
+  rail::PutText("node-" + std::to_string(number), hello.node_name);
+  rail::PutText("en0", hello.interface_name);
+  return hello;
+}
+
+// The same, which has heard node 1 with that nonce.
+inline wire::DiscoveryHello ReplyOf(std::uint16_t number, std::uint64_t sequence,
+                                    std::uint64_t nonce) {
+  wire::DiscoveryHello hello = HelloOf(number, sequence);
+  hello.heard_count = 1;
+  hello.heard[0] = {NodeOf(1).bytes, nonce, 0, 0};
   return hello;
 }
 

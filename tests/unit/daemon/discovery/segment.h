@@ -45,9 +45,7 @@ class SimulatedNode final : private DiscoveryPort {
     // The options have a plain function: one generator for all.
     generator = &random;
     DiscoveryOptions options;
-    options.self = NodeOf(number);
-    options.name = "node-" + std::to_string(number);
-    options.incarnation = incarnation;
+    options.self = {NodeOf(number), "node-" + std::to_string(number), "test", incarnation};
     options.cluster = "lab";
     options.keys = {KeyOf(key)};
     options.random = [] { return (*generator)() | 1; };

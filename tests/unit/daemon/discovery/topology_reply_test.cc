@@ -57,19 +57,6 @@ std::vector<std::string> NamesIn(const v1::TopologyReply& reply) {
   return names;
 }
 
-TEST(TopologyReplyTest, OfOneNodeIsAlone) {
-  Answers answers;
-  answers.Node("a");
-  answers.status().set_node("a");
-  answers.status().set_cluster("studio");
-  const v1::TopologyReply reply = answers.Reply();
-  EXPECT_EQ(reply.node(), "a");
-  EXPECT_EQ(reply.cluster(), "studio");
-  EXPECT_EQ(reply.shape(), "alone");
-  EXPECT_THAT(reply.ring(), ElementsAre("id-a"));
-  EXPECT_THAT(reply.cables(), IsEmpty());
-}
-
 // Why: both ends report a cable; it is one, whichever answers first.
 TEST(TopologyReplyTest, CountsACableOnceThoughBothEndsTellOfIt) {
   for (const bool a_first : {true, false}) {
@@ -164,7 +151,10 @@ TEST(TopologyReplyTest, NumbersTheSwitch) {
       if (other != one) Answers::Rail(answers.Link(other), "en0", "en0");
     }
   }
+  answers.status().set_node("a");
+  answers.status().set_cluster("studio");
   const v1::TopologyReply reply = answers.Reply();
+  EXPECT_EQ(reply.node() + reply.cluster(), "astudio");
   ASSERT_EQ(reply.cables_size(), 3);
   for (const v1::TopologyCable& cable : reply.cables()) EXPECT_EQ(cable.switch_number(), 1u);
   EXPECT_EQ(reply.shape(), "switch");
