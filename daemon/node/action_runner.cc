@@ -140,20 +140,15 @@ void ActionRunner::DoLocalWork(const collective::Action& action, std::uint64_t n
 void ActionRunner::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
   const std::string bytes = message.SerializeAsString();
   if (bytes.size() > wire::kControlBytesMax) {
-    return OnMessageNotSent(
-        node, absl::InternalError(absl::StrCat("a message of ", bytes.size(), " bytes, at most ",
-                                               wire::kControlBytesMax, " can be sent")));
+    return spdlog::error("message to node {}: it has {} bytes, at most {} can be sent",
+                         links_.NameOf(node), bytes.size(), wire::kControlBytesMax);
   }
   const wire::FrameHeader header{.type = wire::FrameType::kControl,
                                  .payload_bytes = static_cast<std::uint32_t>(bytes.size())};
   const absl::Status sent =
       links_.Send(node, header, reinterpret_cast<const std::byte*>(bytes.data()), 0);
-  if (!sent.ok()) OnMessageNotSent(node, sent);
-}
-
-void ActionRunner::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
-  const auto level = absl::IsInternal(why) ? spdlog::level::err : spdlog::level::debug;
-  spdlog::log(level, "message to node {}: {}", links_.NameOf(node), std::string(why.message()));
+  if (sent.ok()) return;
+  spdlog::debug("message to node {}: {}", links_.NameOf(node), std::string(sent.message()));
 }
 
 void ActionRunner::OnFailureReport(const NodeId& node, v1::FailureReport& report,

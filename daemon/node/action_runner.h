@@ -60,7 +60,6 @@ class ActionRunner {
   void DoLocalWork(const collective::Action& action, std::uint64_t now_ns);
   void FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
                  std::uint64_t now_ns);
-  void OnMessageNotSent(const NodeId& node, const absl::Status& why);
 
   collective::Collectives& collectives_;
   collective::ScratchMemory& scratch_;

@@ -9,6 +9,9 @@
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
+
+using record::EventSeverity;
+
 Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
            record::FlightRecorder& recorder, record::OperationCounts& counts,
            record::EventSink& events, intake::Processes& processes, NodePort& port,
@@ -175,7 +178,8 @@ void Node::AnswerOpenCalls(const Failure& failure) {
 void Node::OnNodeUp(const link::NodeIdentity& node) {
   ReadClock();
   nodes_[node.id] = node;
-  events_.OnNodeUp(node);
+  events_.Report("node_up", EventSeverity::kNote, absl::StrCat("node ", node.name),
+                 absl::StrCat("is up, mlxcommd ", node.software_version));
   jobs_.OnNodeUp(node);
   if (jobs_.HasRanksOn(node.id)) links_.Prepare(node.id);  // It comes after the group was made.
 }
@@ -185,7 +189,8 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
   nodes_.erase(node);
   const std::string name = jobs_.rendezvous().NodeName(node);
   const std::string text(why.message());
-  events_.OnNodeLost(name, text);
+  events_.Report("node_lost", EventSeverity::kError, absl::StrCat("node ", name),
+                 absl::StrCat("is lost: ", text));
   probes_.OnNodeLost(node);
   jobs_.BeforeNodeLost(node);
   status_calls_.OnNodeLost(node);
@@ -194,9 +199,40 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
   jobs_.AfterNodeLost(node);
 }
 
+void Node::OnNotice(const link::FabricNotice& notice) {
+  using Kind = link::FabricNotice::Kind;
+  const auto report = [&](const char* kind, const std::string& subject, const std::string& text) {
+    events_.Report(kind, EventSeverity::kWarning, subject, text);
+  };
+  const std::string link = absl::StrCat("link to ", notice.node);
+  const std::string rail =
+      notice.path.empty() ? "the route through other nodes" : absl::StrCat("rail ", notice.path);
+  switch (notice.kind) {
+    case Kind::kRailUp:
+      return events_.Report("rail_up", EventSeverity::kNote, link, absl::StrCat(rail, " is up"));
+    case Kind::kRailDown:
+      return report("rail_down", link, absl::StrCat(rail, " is down: ", notice.why));
+    case Kind::kLinkWaits:
+      return report(
+          "link_waits", link,
+          absl::StrCat("no rail is left: ", notice.why, "; waiting for one to come back"));
+    case Kind::kDialFails: return report("dial_fails", notice.node, notice.why);
+    case Kind::kStrangerRefused:
+      return report("stranger_refused", notice.node,
+                    absl::StrCat("refused at the peer port: ", notice.why));
+    case Kind::kNodeRefused:
+      return report("node_refused", notice.node, absl::StrCat("refused: ", notice.why));
+  }
+}
+
+void Node::ReportSameId(const std::string& node, const std::string& address) {
+  events_.Report("same_id", EventSeverity::kError, absl::StrCat("node ", node),
+                 absl::StrCat("another machine, at ", address, ", has the same node id"));
+}
+
 // Of the two daemons, the node is linked only with this one, and learns of the other from it.
 void Node::OnSameId(const NodeId& node, const std::string& address) {
-  events_.OnSameId(links_.NameOf(node), address);
+  ReportSameId(links_.NameOf(node), address);
   if (!links_.IsReachable(node)) return;
   v1::PeerMessage message;
   message.mutable_same_id_seen()->set_address(address);
@@ -252,7 +288,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       const std::string address = MakePrintable(message.same_id_seen().address());
       spdlog::error("node {} reports that another machine, at {}, has this node's id",
                     links_.NameOf(node), address);
-      events_.OnSameId(options_.fabric.self.name, address);
+      ReportSameId(options_.fabric.self.name, address);
       return true;
     }
     case v1::PeerMessage::BODY_NOT_SET: return false;
@@ -337,26 +373,24 @@ v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
 // All calls that arrive until the machine has been examined get the same answer.
 void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
   ReadClock();
-  const Failure full = {FailureCode::kResourceExhausted, kNoRank,
-                        "too many check-ups are in progress: try again"};
-  if (doctors_.size() >= SystemChecks::kWaitingMax) return answer->Fail(full);
+  if (doctors_.size() >= SystemChecks::kWaitingMax) {
+    return answer->Fail({FailureCode::kResourceExhausted, kNoRank,
+                         "too many check-ups are in progress: try again"});
+  }
   doctors_.push_back(std::move(answer));
   if (doctors_.size() > 1) return;
-  const bool waits = system_checks_.Ask(
-      SystemChecks::Caller::kLocal, now_ns_, [this](const v1::NodeCheckup& seen) {
-        v1::DoctorReply reply;
-        reply.set_node(options_.fabric.self.name);
-        reply.set_cluster(options_.fabric.cluster);
-        v1::NodeCheckup& own = *reply.add_nodes();
-        own = CheckupOf(seen);
-        own.set_answered(!seen.system().empty());  // Every system has a name.
-        std::vector<link::NodeIdentity> others;
-        for (const auto& [id, node] : nodes_) others.push_back(node);
-        probes_.Checkup(
-            others, std::move(reply), port_.ReadClocks(),
-            std::make_unique<AnswerToAll<v1::DoctorReply>>(std::exchange(doctors_, {})));
-      });
-  if (!waits) AnswerToAll<v1::DoctorReply>(std::exchange(doctors_, {})).Fail(full);
+  system_checks_.Ask(now_ns_, [this](const v1::NodeCheckup& seen) {
+    v1::DoctorReply reply;
+    reply.set_node(options_.fabric.self.name);
+    reply.set_cluster(options_.fabric.cluster);
+    v1::NodeCheckup& own = *reply.add_nodes();
+    own = CheckupOf(seen);
+    own.set_answered(!seen.system().empty());  // Every system has a name.
+    std::vector<link::NodeIdentity> others;
+    for (const auto& [id, node] : nodes_) others.push_back(node);
+    probes_.Checkup(others, std::move(reply), port_.ReadClocks(),
+                    std::make_unique<AnswerToAll<v1::DoctorReply>>(std::exchange(doctors_, {})));
+  });
 }
 
 void Node::OnSystemChecked(v1::NodeCheckup seen) {
@@ -375,13 +409,12 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
     runner_.SendMessage(node, message);
     return true;
   }
-  // If too many callers wait it is not answered, and the asking node reports that after a second.
-  (void)system_checks_.Ask(SystemChecks::Caller::kPeer, now_ns_,
-                           [this, node, message](const v1::NodeCheckup& seen) {
-                             v1::PeerMessage reported = message;
-                             *reported.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
-                             runner_.SendMessage(node, reported);
-                           });
+  if (!system_checks_.HasRoom()) return true;  // The asking node reports after a second: no answer.
+  system_checks_.Ask(now_ns_, [this, node, message](const v1::NodeCheckup& seen) {
+    v1::PeerMessage reported = message;
+    *reported.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
+    runner_.SendMessage(node, reported);
+  });
   return true;
 }
 

@@ -31,7 +31,6 @@
 #include "daemon/jobs/jobs.h"
 #include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
-#include "daemon/node/event_writer.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/own_status.h"
@@ -136,7 +135,7 @@ class Node final : private link::FabricListener {
  private:
   // FabricListener
   link::NodeClaim ClaimOf(const NodeId& node) const override;
-  void OnNotice(const link::FabricNotice& notice) override { events_.OnNotice(notice); }
+  void OnNotice(const link::FabricNotice& notice) override;
   void OnSameId(const NodeId& node, const std::string& address) override;
   void OnNodeUp(const link::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
@@ -161,6 +160,8 @@ class Node final : private link::FabricListener {
     collectives_.OnWithdrawn(node, key, now_ns_);
   }
 
+  // Logs that another machine has the node's id.
+  void ReportSameId(const std::string& node, const std::string& address);
   void ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header);
   void CountViolation(const NodeId& node, const std::string& what);
   // False if no well-behaved daemon sends it.
@@ -194,7 +195,7 @@ class Node final : private link::FabricListener {
   fabric::Links links_;
   jobs::Jobs jobs_;
   ActionRunner runner_;
-  EventWriter events_;
+  record::EventSink& events_;
   StatusCalls status_calls_;
   PeerProbes probes_;
   SystemChecks system_checks_;

@@ -97,12 +97,6 @@ void WriteDiscovery(const discovery::Discovery& discovery, std::uint64_t now_ns,
   status.MergeFrom(discovery.counters());
 }
 
-// Waits for every group, including failed ones that their ranks have not closed yet.
-void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
-  drain.set_jobs(static_cast<std::uint32_t>(GroupsByJob(own).size()));
-  drain.set_left_ms(MsBetween(own.now_ns, own.jobs.drains_until_ns()));
-}
-
 }  // namespace
 
 std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
@@ -217,7 +211,11 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.set_uptime_ms(MsBetween(own.started_ns, own.now_ns));
   node.set_answered(true);
   node.set_state(own.jobs.draining() ? "draining" : "up");
-  if (own.jobs.draining()) WriteDrain(own, *node.mutable_drain());
+  if (own.jobs.draining()) {
+    // Waits for every group, including failed ones that their ranks have not closed yet.
+    node.mutable_drain()->set_jobs(static_cast<std::uint32_t>(GroupsByJob(own).size()));
+    node.mutable_drain()->set_left_ms(MsBetween(own.now_ns, own.jobs.drains_until_ns()));
+  }
   const std::vector<std::string> users = own.port.Describe(node);
   constexpr std::size_t kGroupsMax = jobs::Membership::kGroupsMax;
   node.mutable_use()->set_groups(own.jobs.membership().group_count());

@@ -108,10 +108,7 @@ void PeerProbes::Finish(Ask& ask, const std::string& why_not) {
     return ask.ping->Succeed(reply);
   }
   auto& nodes = *ask.reply.mutable_nodes();
-  if (nodes.size() > 1) {
-    std::sort(nodes.begin() + 1, nodes.end(),
-              [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  }
+  std::ranges::sort(nodes.begin() + 1, nodes.end(), {}, &v1::NodeCheckup::name);
   ask.checkup->Succeed(ask.reply);
 }
 

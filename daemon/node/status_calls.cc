@@ -85,13 +85,16 @@ void StatusCalls::OnAnswer(const NodeId& node, v1::StatusAnswer answer) {
   const auto found = asking_.find(answer.query());
   if (found == asking_.end() || std::erase(found->second.awaited, node) == 0) return;
   found->second.parts->answers.emplace_back(node, std::move(answer));
-  if (found->second.awaited.empty()) Finish(found);
+  if (!found->second.awaited.empty()) return;
+  Finish(found->second);
+  asking_.erase(found);
 }
 
 void StatusCalls::OnNodeLost(const NodeId& node) {
   for (auto at = asking_.begin(); at != asking_.end();) {
     const bool last = std::erase(at->second.awaited, node) > 0 && at->second.awaited.empty();
-    at = last ? Finish(at) : std::next(at);
+    if (last) Finish(at->second);
+    at = last ? asking_.erase(at) : std::next(at);
   }
 }
 
@@ -105,9 +108,11 @@ void StatusCalls::OnTime(std::uint64_t now_ns) {
     AnswerQueries(round);
     if (!round.callers.empty()) AskOthers(std::move(round), now_ns);
   }
-  for (auto at = asking_.begin(); at != asking_.end();) {
-    at = at->second.deadline_ns <= now_ns ? Finish(at) : std::next(at);
-  }
+  std::erase_if(asking_, [now_ns](const auto& entry) {
+    const bool late = entry.second.deadline_ns <= now_ns;
+    if (late) Finish(entry.second);
+    return late;
+  });
 }
 
 void StatusCalls::AnswerQueries(const Round& round) {
@@ -130,8 +135,8 @@ void StatusCalls::AskOthers(Round round, std::uint64_t now_ns) {
   round.awaited = std::move(round.part->others);
   round.deadline_ns = now_ns + kWaitNs;
   for (const NodeId& node : round.awaited) send_(node, message);
-  const auto asking = asking_.emplace(query.query(), std::move(round)).first;
-  if (asking->second.awaited.empty()) Finish(asking);
+  if (round.awaited.empty()) return Finish(round);
+  asking_.emplace(query.query(), std::move(round));
 }
 
 std::uint64_t StatusCalls::NextDeadline() const {
@@ -146,11 +151,8 @@ void StatusCalls::Clear() {
   asking_.clear();
 }
 
-StatusCalls::Rounds::iterator StatusCalls::Finish(Rounds::iterator round) {
-  const Round done = std::move(round->second);
-  const auto next = asking_.erase(round);
-  for (const auto& [user, answer] : done.callers) answer->Succeed(done.parts);
-  return next;
+void StatusCalls::Finish(const Round& round) {
+  for (const auto& [user, answer] : round.callers) answer->Succeed(round.parts);
 }
 
 }  // namespace mlxcomm::node

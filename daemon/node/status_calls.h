@@ -76,20 +76,19 @@ class StatusCalls {
 
  private:
   using Round = StatusRound;
-  using Rounds = std::map<std::uint64_t, Round>;  // Keyed by query.
 
   Failure RoomFor(const StatusCaller& caller) const;
   Round& Next(std::uint64_t now_ns);
   void AnswerQueries(const Round& round);
   void AskOthers(Round round, std::uint64_t now_ns);
-  Rounds::iterator Finish(Rounds::iterator round);
+  static void Finish(const Round& round);
 
   const Send send_;
   const Write write_;
   std::optional<Round> next_;
   std::uint64_t due_ns_ = 0;  // next_'s.
   std::optional<Round> written_;
-  Rounds asking_;
+  std::map<std::uint64_t, Round> asking_;  // Keyed by query.
   std::uint64_t next_query_ = 1;
 };
 

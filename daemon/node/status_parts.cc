@@ -170,8 +170,7 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, const Shown
 
 void Sort(v1::StatusReply& reply) {
   auto& nodes = *reply.mutable_nodes();
-  std::sort(nodes.begin() + 1, nodes.end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::ranges::sort(nodes.begin() + 1, nodes.end(), {}, &v1::NodeStatus::name);
   std::ranges::stable_sort(*reply.mutable_ended_jobs(), {}, &v1::EndedJob::ended_ms_ago);
   auto& jobs = *reply.mutable_jobs();
   std::ranges::sort(

@@ -4,17 +4,11 @@
 
 namespace mlxcomm::node {
 
-bool SystemChecks::Ask(Caller caller, std::uint64_t now_ns, Asker asker) {
-  if (seen_ns_ != 0 && now_ns - seen_ns_ < kKeptNs) {
-    asker(seen_);
-    return true;
-  }
-  const std::size_t room = caller == Caller::kLocal ? kWaitingMax : kWaitingMax - kKeptForLocal;
-  if (waiting_.size() >= room) return false;
+void SystemChecks::Ask(std::uint64_t now_ns, Asker asker) {
+  if (seen_ns_ != 0 && now_ns - seen_ns_ < kKeptNs) return asker(seen_);
   if (waiting_.empty()) give_up_ns_ = now_ns + kPatienceNs;
   waiting_.push_back(std::move(asker));
   if (!std::exchange(looking_, true)) port_.CheckSystem();
-  return true;
 }
 
 void SystemChecks::OnSystemChecked(v1::NodeCheckup seen, std::uint64_t now_ns) {

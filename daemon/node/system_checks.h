@@ -7,7 +7,7 @@
 //                   └─▶ CheckSystem ─▶ OnSystemChecked, or kPatienceNs ─▶ all answers
 //
 // Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax waiting
-// callers, and the last result.
+// callers and one of this node, and the last result.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,14 @@ class SystemChecks {
   static constexpr std::uint64_t kPatienceNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::uint64_t kTooOldNs = 10'000'000'000;
-  static constexpr std::size_t kKeptForLocal = 32;  // Part of kWaitingMax, in case peers ask often.
-  enum class Caller : std::uint8_t { kLocal, kPeer };
   // Receives the last result; null if no examination has ended within kTooOldNs.
   using Asker = std::function<void(const v1::NodeCheckup&)>;
 
   explicit SystemChecks(NodePort& port) : port_(port) {}
 
-  // False if too many callers wait already.
-  [[nodiscard]] bool Ask(Caller caller, std::uint64_t now_ns, Asker asker);
+  // If no room is left, only calls of this node may ask, one at a time (Node::Doctor).
+  bool HasRoom() const { return waiting_.size() < kWaitingMax; }
+  void Ask(std::uint64_t now_ns, Asker asker);
   void OnSystemChecked(v1::NodeCheckup seen, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return waiting_.empty() ? kNever : give_up_ns_; }

@@ -19,9 +19,8 @@ class CountedLooks final : public StillPort {
 // Why: examining a machine takes milliseconds, and any user may ask twenty times a second.
 class SystemChecksTest : public testing::Test {
  protected:
-  bool Ask(std::uint64_t now_ns, SystemChecks::Caller caller = SystemChecks::Caller::kLocal) {
-    return checkups.Ask(caller, now_ns,
-                        [this](const v1::NodeCheckup& seen) { systems.push_back(seen.system()); });
+  void Ask(std::uint64_t now_ns) {
+    checkups.Ask(now_ns, [this](const v1::NodeCheckup& seen) { systems.push_back(seen.system()); });
   }
   static v1::NodeCheckup Seen(const std::string& system) {
     v1::NodeCheckup seen;
@@ -36,8 +35,8 @@ class SystemChecksTest : public testing::Test {
 };
 
 TEST_F(SystemChecksTest, LooksOnceForAllWhoAskMeanwhile) {
-  EXPECT_TRUE(Ask(kNow));
-  EXPECT_TRUE(Ask(kNow + kMs));
+  Ask(kNow);
+  Ask(kNow + kMs);
   EXPECT_EQ(port.looks, 1);
   EXPECT_TRUE(systems.empty());
   checkups.OnSystemChecked(Seen("first"), kNow + 2 * kMs);
@@ -46,22 +45,22 @@ TEST_F(SystemChecksTest, LooksOnceForAllWhoAskMeanwhile) {
 }
 
 TEST_F(SystemChecksTest, TellsWhatItHasSeenUntilThatIsOld) {
-  EXPECT_TRUE(Ask(kNow));
+  Ask(kNow);
   checkups.OnSystemChecked(Seen("first"), kNow);
-  EXPECT_TRUE(Ask(kNow + SystemChecks::kKeptNs - 1));
+  Ask(kNow + SystemChecks::kKeptNs - 1);
   EXPECT_EQ(systems.size(), 2u);
   EXPECT_EQ(port.looks, 1);
-  EXPECT_TRUE(Ask(kNow + SystemChecks::kKeptNs));
+  Ask(kNow + SystemChecks::kKeptNs);
   EXPECT_EQ(systems.size(), 2u);
   EXPECT_EQ(port.looks, 2);
 }
 
 TEST_F(SystemChecksTest, AnswersWithoutALookThatDoesNotEnd) {
-  EXPECT_TRUE(Ask(kNow));
+  Ask(kNow);
   EXPECT_EQ(checkups.NextDeadline(), kNow + SystemChecks::kPatienceNs);
   checkups.OnTime(kNow + SystemChecks::kPatienceNs);
   EXPECT_EQ(systems, std::vector<std::string>{""});
-  EXPECT_TRUE(Ask(kNow + SystemChecks::kPatienceNs));
+  Ask(kNow + SystemChecks::kPatienceNs);
   EXPECT_EQ(port.looks, 1) << "the first is still under way, in a thread of its own";
   checkups.OnSystemChecked(Seen("late"), kNow + SystemChecks::kPatienceNs + kMs);
   EXPECT_EQ(systems.back(), "late");
@@ -69,22 +68,19 @@ TEST_F(SystemChecksTest, AnswersWithoutALookThatDoesNotEnd) {
 
 // Why: when an examination hangs, an hour-old result must not count as a current one.
 TEST_F(SystemChecksTest, ForgetsWhatIsTooOld) {
-  EXPECT_TRUE(Ask(kNow));
+  Ask(kNow);
   checkups.OnSystemChecked(Seen("first"), kNow);
   const std::uint64_t later = kNow + SystemChecks::kTooOldNs;
-  EXPECT_TRUE(Ask(later));
+  Ask(later);
   checkups.OnTime(later + SystemChecks::kPatienceNs);
   EXPECT_EQ(systems, (std::vector<std::string>{"first", ""}));
 }
 
-// Why: a local doctor must not be refused because a peer asks often.
-TEST_F(SystemChecksTest, LetsOnlySoManyWaitAndKeepsPlacesForLocalCallers) {
-  constexpr auto kPeer = SystemChecks::Caller::kPeer;
-  constexpr std::size_t kOfPeers = SystemChecks::kWaitingMax - SystemChecks::kKeptForLocal;
-  for (std::size_t i = 0; i < kOfPeers; ++i) EXPECT_TRUE(Ask(kNow, kPeer));
-  EXPECT_FALSE(Ask(kNow, kPeer));
-  for (std::size_t i = 0; i < SystemChecks::kKeptForLocal; ++i) EXPECT_TRUE(Ask(kNow));
-  EXPECT_FALSE(Ask(kNow));
+TEST_F(SystemChecksTest, HasRoomForALimitedNumberOfCallers) {
+  for (std::size_t i = 1; i < SystemChecks::kWaitingMax; ++i) Ask(kNow);
+  EXPECT_TRUE(checkups.HasRoom());
+  Ask(kNow);
+  EXPECT_FALSE(checkups.HasRoom());
 }
 
 }  // namespace
