@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace mlxcomm::jobs {
 namespace {
 
@@ -144,8 +146,10 @@ void DirectGroups::Close(std::uint64_t group) {
 
 void DirectGroups::CloseForGood(std::uint64_t group) {
   const auto found = pages_.find(group);
-  if (found == pages_.end()) return;
-  Page& page = *found->second;
+  if (found != pages_.end()) CloseForGood(*found->second);
+}
+
+void DirectGroups::CloseForGood(Page& page) {
   page.for_good = true;
   Close(page);
   // The failure that is reported next says how many operations the rank had finished.
@@ -153,14 +157,9 @@ void DirectGroups::CloseForGood(std::uint64_t group) {
 }
 
 void DirectGroups::CloseAllOf(SessionId session) {
-  std::vector<std::uint64_t> groups;
   for (const auto& [group, page] : pages_) {
-    if (std::ranges::find(page->sessions, session) != page->sessions.end()) {
-      groups.push_back(group);
-    }
+    if (std::ranges::find(page->sessions, session) != page->sessions.end()) CloseForGood(*page);
   }
-  std::ranges::sort(groups);
-  for (const std::uint64_t group : groups) CloseForGood(group);
 }
 
 void DirectGroups::Close(Page& page) {
@@ -197,12 +196,9 @@ void DirectGroups::OnTime() {
   if (now_ns_ < harvest_ns_) return;
   harvest_ns_ = now_ns_ + kHarvestNs;
   const std::uint64_t before_ns = now_ns_ - std::min(now_ns_, kHarvestNs);
-  std::vector<std::uint64_t> waited_on;
   for (const auto& [group, page] : pages_) {
-    if (page->side.open() && page->side.HasWaitedSince(before_ns)) waited_on.push_back(group);
+    if (page->side.open() && page->side.HasWaitedSince(before_ns)) Close(*page);
   }
-  std::ranges::sort(waited_on);
-  for (const std::uint64_t group : waited_on) Close(group);
   Harvest();
   all_harvested_ =
       std::ranges::all_of(pages_, [](const auto& page) { return page.second->is_harvested; });

@@ -13,12 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/intake/processes.h"
 #include "daemon/jobs/membership.h"
@@ -94,9 +94,8 @@ class DirectGroups {
 
     Page(std::uint64_t id, meeting::PageView memory) : group(id), view(memory), side(memory, id) {}
   };
-  using Pages = absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>>;
-
   void Close(Page& page);
+  void CloseForGood(Page& page);
   void Harvest(Page& page);
   void HarvestNow(Page& page);
   void CountTallies(Page& page, std::uint64_t elapsed_ns);
@@ -114,8 +113,8 @@ class DirectGroups {
   intake::Processes& processes_;
   const std::uint64_t& now_ns_;
   Submit submit_;
-  Pages pages_;
-  bool all_harvested_ = true;  // No operation can end on a page.
+  std::map<std::uint64_t, std::unique_ptr<Page>> pages_;  // Keyed by group.
+  bool all_harvested_ = true;                             // No operation can end on a page.
   std::uint64_t harvest_ns_ = 0;
   std::size_t reported_ = 0;  // Operations that this harvest has recorded.
   std::vector<meeting::Adopted> adopted_;

@@ -70,12 +70,16 @@ void FormingWorlds::OnReady(const NodeId& node, std::uint64_t group) {
 void FormingWorlds::Advance(Worlds::iterator world) {
   const World& found = world->second;
   if (!found.wayless.empty()) return;
+  v1::PeerMessage message;
   if (found.coordinator() != self_) {
-    return SendStep(found.coordinator(), world->first, /*ready=*/false);
+    message.mutable_world_joined()->set_group(world->first);
+    outbox_.emplace_back(SendTo{found.coordinator(), message});
+    return;
   }
   if (!found.not_joined.empty()) return;
+  message.mutable_world_ready()->set_group(world->first);
   for (const std::uint32_t rank : found.nodes) {
-    SendStep(found.members[rank].node, world->first, /*ready=*/true);
+    outbox_.emplace_back(SendTo{found.members[rank].node, message});
   }
   Finish(world);
 }
@@ -84,16 +88,6 @@ void FormingWorlds::Finish(Worlds::iterator world) {
   const std::uint64_t group = world->first;
   worlds_.erase(world);
   outbox_.emplace_back(WorldReady{group});
-}
-
-void FormingWorlds::SendStep(const NodeId& node, std::uint64_t group, bool ready) {
-  v1::PeerMessage message;
-  if (ready) {
-    message.mutable_world_ready()->set_group(group);
-  } else {
-    message.mutable_world_joined()->set_group(group);
-  }
-  outbox_.emplace_back(SendTo{node, std::move(message)});
 }
 
 std::string FormingWorlds::Remove(std::uint64_t group) {

@@ -67,7 +67,6 @@ class FormingWorlds {
   };
   using Worlds = std::map<std::uint64_t, World>;  // Keyed by group.
 
-  void SendStep(const NodeId& node, std::uint64_t group, bool ready);
   // Takes the next step once all routes exist, or all nodes have joined.
   void Advance(Worlds::iterator world);
   void Finish(Worlds::iterator world);

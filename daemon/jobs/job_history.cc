@@ -1,6 +1,7 @@
 #include "daemon/jobs/job_history.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -26,10 +27,10 @@ void JobHistory::OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uin
   jobs_[new_group].set_first_lost_pid(job.first_lost_pid() != 0 ? job.first_lost_pid() : job.pid());
 }
 
-void JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
+bool JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
                           const collective::GroupLayout* layout) {
   const auto found = jobs_.find(group);
-  if (found == jobs_.end()) return;
+  if (found == jobs_.end()) return false;
   v1::EndedJob& job = found->second;
   job.set_code(FailureCodeName(failure.code));
   job.set_detail(std::string(Utf8Prefix(failure.message, kTextBytesMax)));
@@ -41,10 +42,11 @@ void JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
     if (last < text.size() && text[last] == ')') text.erase(at--, kWord.size());
   }
   const auto rank = static_cast<std::uint32_t>(failure.rank);
-  if (layout == nullptr || failure.rank < 0 || rank >= layout->rank_count()) return;
+  if (layout == nullptr || failure.rank < 0 || rank >= layout->rank_count()) return true;
   job.set_rank(rank);
   job.set_node(layout->member(rank).node_name);
   job.set_pid(layout->member(rank).pid);
+  return true;
 }
 
 const v1::EndedJob* JobHistory::OnRemoved(std::uint64_t group, std::uint64_t now_ns) {
@@ -52,34 +54,23 @@ const v1::EndedJob* JobHistory::OnRemoved(std::uint64_t group, std::uint64_t now
   if (found == jobs_.end()) return nullptr;
   v1::EndedJob job = std::move(found->second);
   jobs_.erase(found);
-  std::erase_if(ended_, [now_ns](const auto& of_user) {
-    return of_user.second.back().ended_ns + kKeptNs <= now_ns;
-  });
-  if (ended_.size() >= kUsersMax && !ended_.contains(job.user())) {
-    ended_.erase(std::ranges::min_element(
-        ended_, {}, [](const auto& of_user) { return of_user.second.back().ended_ns; }));
+  const auto is_same_user = [&job](const Ended& one) { return one.job.user() == job.user(); };
+  std::erase_if(ended_, [now_ns](const Ended& one) { return one.ended_ns + kKeptNs <= now_ns; });
+  if (std::ranges::count_if(ended_, is_same_user) >= std::ptrdiff_t{kPerUserMax}) {
+    ended_.erase(std::ranges::find_if(ended_, is_same_user));
   }
-  std::deque<Ended>& of_user = ended_[job.user()];
-  if (of_user.size() >= kPerUserMax) of_user.pop_front();
-  return &of_user.emplace_back(Ended{now_ns, std::move(job)}).job;
-}
-
-const v1::EndedJob* JobHistory::Find(std::uint64_t group) const {
-  const auto found = jobs_.find(group);
-  return found == jobs_.end() ? nullptr : &found->second;
+  if (ended_.size() >= kEndedMax) ended_.pop_front();
+  return &ended_.emplace_back(Ended{now_ns, std::move(job)}).job;
 }
 
 void JobHistory::Write(std::uint64_t now_ns,
                        google::protobuf::RepeatedPtrField<v1::EndedJob>& ended) const {
-  for (const auto& [user, jobs] : ended_) {
-    for (const Ended& one : jobs) {
-      if (one.ended_ns + kKeptNs <= now_ns) continue;
-      v1::EndedJob& reported = *ended.Add();
-      reported = one.job;
-      reported.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
-    }
+  for (const Ended& one : std::views::reverse(ended_)) {
+    if (one.ended_ns + kKeptNs <= now_ns) continue;
+    v1::EndedJob& reported = *ended.Add();
+    reported = one.job;
+    reported.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
   }
-  std::ranges::stable_sort(ended, {}, &v1::EndedJob::ended_ms_ago);
 }
 
 }  // namespace mlxcomm::jobs

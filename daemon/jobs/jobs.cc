@@ -10,6 +10,9 @@
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::jobs {
+
+using record::EventSeverity;
+
 namespace {
 
 constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
@@ -36,6 +39,20 @@ Failure NotItsGroup(std::uint64_t group) {
   return Invalid(absl::StrCat("group ", group, " is not one of this process's groups"));
 }
 
+// Reply: AttachReply or GroupReply.
+template <typename Reply>
+void WriteGroup(const collective::Group& group, Reply& reply) {
+  reply.set_group(group.id());
+  reply.set_name(group.name());
+  for (std::uint32_t rank = 0; rank < group.layout().rank_count(); ++rank) {
+    const collective::Member& member = group.layout().member(rank);
+    v1::Member& reported = *reply.add_members();
+    reported.set_rank(rank);
+    reported.set_node(member.node_name);
+    reported.set_pid(member.pid);
+  }
+}
+
 }  // namespace
 
 Jobs::Jobs(const JobsOptions& options, const link::NodeIdentity& self,
@@ -51,7 +68,8 @@ Jobs::Jobs(const JobsOptions& options, const link::NodeIdentity& self,
       now_ns_(now_ns),
       membership_(collectives, options.groups_per_user_max),
       direct_groups_(collectives, membership_, recorder, processes, now_ns, std::move(submit)),
-      events_(events, recorder),
+      events_(events),
+      recorder_(recorder),
       rendezvous_(self.id, self.name, self.incarnation, outbox_),
       forming_worlds_(self.id, self.name, options.way_timeout_ns, outbox_),
       shrink_(self.id, *this, outbox_) {}
@@ -60,8 +78,11 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   const Process& process = found->second.process;
-  if (const auto place = membership_.JobRankOf(session))
-    events_.OnRankGone(place->job, place->rank, process.pid, why);
+  if (const auto place = membership_.JobRankOf(session)) {
+    events_.Report("rank_gone", EventSeverity::kWarning, absl::StrCat("job ", place->job.name),
+                   absl::StrCat("rank ", place->rank, " (pid ", process.pid, ") has left: ", why),
+                   place->job.user);
+  }
   rendezvous_.Leave(session);
   direct_groups_.CloseAllOf(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
@@ -115,10 +136,9 @@ void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
 
 void Jobs::On(const RankLate& late) {
   const SessionId session = late.session;
-  const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return;
+  if (!sessions_.contains(session)) return;
   // Taken out first, because the session may end below.
-  const auto attaching = std::exchange(found->second.attaching, nullptr);
+  const auto attaching = TakeAttaching(session);
   rendezvous_.Leave(session);
   direct_groups_.CloseAllOf(session);
   // Its world may exist already, with ranks that wait for it.
@@ -128,9 +148,7 @@ void Jobs::On(const RankLate& late) {
 }
 
 void Jobs::On(const AttachRefused& refused) {
-  const auto found = sessions_.find(refused.session);
-  if (found == sessions_.end() || found->second.attaching == nullptr) return;
-  std::exchange(found->second.attaching, nullptr)->Fail(refused.failure);
+  if (const auto answer = TakeAttaching(refused.session)) answer->Fail(refused.failure);
 }
 
 void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
@@ -157,7 +175,7 @@ void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer
 
 void Jobs::OnGroupMade(std::uint64_t group) {
   const collective::Group& made = *collectives_.Find(group);
-  events_.OnGroupMade(made, membership_.OriginOf(group)->job);
+  recorder_.NameGroup(made, membership_.OriginOf(group)->job);
   direct_groups_.OnGroupMade(group);
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     links_.Prepare(made.layout().node(i));
@@ -278,12 +296,33 @@ void Jobs::RemoveGroupsLeft() {
   for (const std::uint64_t group : membership_.RemoveLeft()) {
     shrink_.OnGroupRemoved(group);
     direct_groups_.OnGroupRemoved(group);
-    events_.OnGroupRemoved(group, now_ns_);
+    recorder_.OnGroupRemoved(group);
+    if (const v1::EndedJob* const job = history_.OnRemoved(group, now_ns_)) {
+      events_.Report("job_ended", EventSeverity::kNote, absl::StrCat("job ", job->name()),
+                     job->code().empty() ? "has ended here: its ranks of this node have left"
+                                         : "has ended here, after its failure",
+                     job->user());
+    }
+  }
+}
+
+void Jobs::ReportFailures() {
+  if (!recorder_.AnyFailed()) return;
+  for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
+    const collective::Group* const group = collectives_.Find(failed.group);
+    const bool is_job = history_.OnFailed(failed.group, failed.verdict,
+                                          group == nullptr ? nullptr : &group->layout());
+    const GroupOrigin* const origin = membership_.OriginOf(failed.group);
+    // Without an origin, visible only to users who see everything.
+    events_.Report(is_job ? "job_failed" : "group_failed", EventSeverity::kError,
+                   absl::StrCat(is_job ? "job " : "group ", failed.name),
+                   absl::StrCat(FailureCodeName(failed.verdict.code), ": ", failed.verdict.message),
+                   origin == nullptr ? "" : origin->job.user);
   }
 }
 
 void Jobs::CleanUp() {
-  events_.ReportFailures(collectives_, membership_);
+  ReportFailures();
   if (!forming_.empty()) RefuseFailedWorlds();
   if (membership_.AnyLeft()) RemoveGroupsLeft();
   // An ended session's memory stays until no operation names it.
@@ -307,18 +346,9 @@ std::uint64_t Jobs::NextDeadline() const {
 }
 
 v1::GroupReply Jobs::ReplyOf(std::uint64_t group, std::uint32_t rank) {
-  const collective::Group& found = *collectives_.Find(group);
   v1::GroupReply reply;
-  reply.set_group(group);
+  WriteGroup(*collectives_.Find(group), reply);
   reply.set_rank(rank);
-  reply.set_name(found.name());
-  for (std::uint32_t i = 0; i < found.layout().rank_count(); ++i) {
-    const collective::Member& member = found.layout().member(i);
-    v1::Member& reported = *reply.add_members();
-    reported.set_rank(i);
-    reported.set_node(member.node_name);
-    reported.set_pid(member.pid);
-  }
   return reply;
 }
 
@@ -385,7 +415,7 @@ bool Jobs::MakeShrunk(std::uint64_t group, std::uint64_t new_group,
   spdlog::info("group {} is formed: {} remaining ranks, group {}", made.name(), ranks.size(),
                new_group);
   OnGroupMade(new_group);
-  events_.OnJobShrunk(group, new_group, made.layout().rank_count());
+  history_.OnShrunk(group, new_group, made.layout().rank_count());
   // Perhaps this node has lost a node that the former had not lost yet.
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     if (i == made.layout().self() || links_.IsReachable(made.layout().node(i))) continue;
@@ -449,17 +479,8 @@ std::vector<SessionId> Jobs::WaitingSessions(const std::vector<FormedMember>& me
 void Jobs::On(const WorldFormed& world) {
   const auto& [job, group, members, costs] = world;
   std::vector<collective::Member> layout;
-  Forming forming;
-  forming.reply.set_group(group);
-  forming.reply.set_name(job.name);
-  forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    const FormedMember& member = members[rank];
+  for (const FormedMember& member : members) {
     layout.push_back({member.node, member.node_name, member.pid});
-    v1::Member& reported = *forming.reply.add_members();
-    reported.set_rank(rank);
-    reported.set_node(member.node_name);
-    reported.set_pid(member.pid);
   }
   const std::vector<SessionId> sessions = WaitingSessions(members);
   if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
@@ -474,11 +495,12 @@ void Jobs::On(const WorldFormed& world) {
   spdlog::info("user {}: job {} is formed: {} ranks, group {}",
                job.user.empty() ? "(shared)" : job.user, job.name, members.size(), group);
   OnGroupMade(group);
-  events_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
-  for (const SessionId session : sessions) {
-    if (session != 0) forming.sessions.push_back(session);
-  }
-  forming_[group] = std::move(forming);
+  history_.OnFormed(group, job, static_cast<std::uint32_t>(members.size()));
+  events_.Report(
+      "job_formed", EventSeverity::kNote, absl::StrCat("job ", job.name),
+      absl::StrCat("is formed: ", members.size(), members.size() == 1 ? " rank" : " ranks"),
+      job.user);
+  forming_[group] = sessions;
   forming_worlds_.Add(
       group, job.name, members, [this](const NodeId& node) { return IsReachable(node); }, now_ns_);
   RefuseFailedWorlds();
@@ -502,17 +524,10 @@ void Jobs::RefuseWorld(const WorldFormed& world, const Failure& failure) {
   }
 }
 
-void Jobs::AnswerForming(const Forming& forming, const Failure& failure) {
-  for (const SessionId id : forming.sessions) {
-    const auto session = sessions_.find(id);
-    if (session == sessions_.end() || session->second.attaching == nullptr) continue;
-    const auto answer = std::exchange(session->second.attaching, nullptr);
-    if (failure.ok()) {
-      answer->Succeed(forming.reply);
-    } else {
-      answer->Fail(failure);
-    }
-  }
+// nullptr if it no longer waits.
+std::unique_ptr<AttachAnswer> Jobs::TakeAttaching(SessionId session) {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : std::exchange(found->second.attaching, nullptr);
 }
 
 void Jobs::On(const WorldReady& ready) {
@@ -521,7 +536,12 @@ void Jobs::On(const WorldReady& ready) {
   // Otherwise RefuseFailedWorlds answers its processes.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
   rendezvous_.OnWorldReady(ready.group);
-  AnswerForming(found->second, {});
+  v1::AttachReply reply;
+  WriteGroup(*made, reply);
+  reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
+  for (const SessionId session : found->second) {
+    if (const auto answer = TakeAttaching(session)) answer->Succeed(reply);
+  }
   forming_.erase(found);
 }
 
@@ -529,7 +549,7 @@ void Jobs::On(const WorldReady& ready) {
 // verdict.
 void Jobs::RefuseFailedWorlds() {
   std::erase_if(forming_, [this](const auto& entry) {
-    const auto& [group, forming] = entry;
+    const auto& [group, sessions] = entry;
     const collective::Group* const made = collectives_.Find(group);
     if (made != nullptr && !made->has_verdict()) return false;
     Failure failure = made != nullptr ? made->failure()
@@ -537,7 +557,7 @@ void Jobs::RefuseFailedWorlds() {
                                                 "a rank left while the job was forming"};
     // A rank that gave up did not know which nodes had not joined.
     absl::StrAppend(&failure.message, forming_worlds_.Remove(group));
-    AnswerForming(forming, failure);
+    for (const SessionId session : sessions) On(AttachRefused{session, failure});
     return true;
   });
 }
@@ -567,7 +587,7 @@ void Jobs::CarryOut() {
 }
 
 void Jobs::OnNodeUp(const link::NodeIdentity& node) {
-  rendezvous_.OnNodeUp(node.id, node.name, node.incarnation);
+  rendezvous_.OnNodeUp(node);
   rendezvous_.TakeHeld();
   forming_worlds_.OnNodeUp(node.id);
   shrink_.OnNodeUp(node.id);
@@ -575,12 +595,6 @@ void Jobs::OnNodeUp(const link::NodeIdentity& node) {
 }
 
 bool Jobs::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
-  const bool fine = Deliver(node, message);
-  CarryOut();
-  return fine;
-}
-
-bool Jobs::Deliver(const NodeId& node, const v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kRankAnnounced:
       rendezvous_.OnRankAnnounced(node, message.rank_announced());

@@ -1,9 +1,5 @@
 // The processes of this node and the groups that they join and leave: worlds, splits, and shrunk
-// groups.
-//
-//   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
-//   Shrink ─▶ Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
-//   Split, Release, Detach, a process ends ─▶ Membership, and the ranks that wait for that rank
+// groups. README.md shows the parts.
 //
 // Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and
 // one for each world that forms.
@@ -20,18 +16,19 @@
 #include "daemon/jobs/answer.h"
 #include "daemon/jobs/direct_groups.h"
 #include "daemon/jobs/forming_worlds.h"
-#include "daemon/jobs/job_events.h"
+#include "daemon/jobs/job_history.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/jobs/options.h"
 #include "daemon/jobs/rendezvous.h"
 #include "daemon/jobs/shrink.h"
+#include "daemon/record/event_log.h"
+#include "daemon/record/operation_recorder.h"
 
 namespace mlxcomm::jobs {
 
 struct Process {
   std::uint64_t pid = 0;
   std::string user;
-  bool is_tool = false;  // It joins no job, and its sessions are not reported.
 };
 
 using Nodes = std::map<NodeId, link::NodeIdentity>;  // Reachable nodes.
@@ -110,7 +107,7 @@ class Jobs final : private ShrinkGroups {
   Membership& membership() { return membership_; }
   const Membership& membership() const { return membership_; }
   DirectGroups& direct_groups() { return direct_groups_; }
-  const JobHistory& history() const { return events_.history(); }
+  const JobHistory& history() const { return history_; }
   const Rendezvous& rendezvous() const { return rendezvous_; }
   const jobs::Shrink& shrinking() const { return shrink_; }
   // The program of the session's process; empty: unknown.
@@ -130,11 +127,6 @@ class Jobs final : private ShrinkGroups {
     std::uint64_t attach_call = 0;  // The call that this answers.
     std::string program;
     std::map<std::uint64_t, Shrinking> shrinking;  // Keyed by failed group.
-  };
-  // The Attach calls that wait for a world that exists here, and their answer.
-  struct Forming {
-    v1::AttachReply reply;
-    std::vector<SessionId> sessions;
   };
 
   // The requests of the state machines.
@@ -159,7 +151,6 @@ class Jobs final : private ShrinkGroups {
                   const std::vector<std::uint32_t>& ranks,
                   const std::vector<SessionId>& sessions) override;
 
-  [[nodiscard]] bool Deliver(const NodeId& node, const v1::PeerMessage& message);
   void SendToNode(const NodeId& node, std::shared_ptr<const v1::PeerMessage> message);
   v1::LinkCosts OwnCosts() const;
   void FailGroup(std::uint64_t group, const Failure& failure);
@@ -169,7 +160,8 @@ class Jobs final : private ShrinkGroups {
   void RefuseWorld(const WorldFormed& world, const Failure& failure);
   void RefuseFailedWorlds();
   void RemoveGroupsLeft();
-  void AnswerForming(const Forming& forming, const Failure& failure);
+  void ReportFailures();
+  std::unique_ptr<AttachAnswer> TakeAttaching(SessionId session);
   v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
   std::vector<SessionId> WaitingSessions(const std::vector<FormedMember>& members) const;
   static std::uint32_t RankLeft(const collective::Group& group);
@@ -183,14 +175,17 @@ class Jobs final : private ShrinkGroups {
   const std::uint64_t& now_ns_;
   Membership membership_;
   DirectGroups direct_groups_;
-  JobEvents events_;
+  record::EventSink& events_;
+  OperationRecorder& recorder_;
+  JobHistory history_;
   Outbox outbox_;
   Rendezvous rendezvous_;
   FormingWorlds forming_worlds_;
   jobs::Shrink shrink_;
   std::map<SessionId, Session> sessions_;
-  std::vector<SessionId> ended_sessions_;     // Memory still to be released.
-  std::map<std::uint64_t, Forming> forming_;  // Keyed by group.
+  std::vector<SessionId> ended_sessions_;  // Memory still to be released.
+  // Keyed by group: the sessions whose Attach waits until the world exists on all nodes.
+  std::map<std::uint64_t, std::vector<SessionId>> forming_;
   bool draining_ = false;
   std::uint64_t drains_until_ns_ = 0;
 };

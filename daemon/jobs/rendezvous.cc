@@ -24,6 +24,12 @@ v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   return message;
 }
 
+v1::PeerMessage Announcement(const v1::RankAnnounced& claim) {
+  v1::PeerMessage message;
+  *message.mutable_rank_announced() = claim;
+  return message;
+}
+
 // "A=1a2b B=*3c4d*5e6f*": the variables by name; between * are addresses that "localhost" may stand
 // for.
 std::map<std::string, std::string> Variables(const std::string& named_by) {
@@ -131,19 +137,9 @@ void Rendezvous::Attach(std::uint64_t session, v1::RankAnnounced claim, std::uin
   waiting.timeout_ns = timeout_ns;
   waiting.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
   deadlines_.insert(waiting.deadline_ns);
-  Announce(waiting, nullptr);
+  outbox_.emplace_back(SendToAll{Announcement(waiting.claim)});
   FormIfComplete(id);
   JoinOtherHalf(id);
-}
-
-void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
-  v1::PeerMessage message;
-  *message.mutable_rank_announced() = waiting.claim;
-  if (only_to != nullptr) {
-    outbox_.emplace_back(SendTo{*only_to, std::move(message)});
-  } else {
-    outbox_.emplace_back(SendToAll{std::move(message)});
-  }
 }
 
 void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node) {
@@ -212,11 +208,11 @@ void Rendezvous::OnWorldReady(std::uint64_t group) {
   }
 }
 
-void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation) {
-  nodes_[node] = {name, incarnation};
+void Rendezvous::OnNodeUp(const link::NodeIdentity& node) {
+  nodes_[node.id] = node;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
-      if (waiting.node == self_) Announce(waiting, &node);
+      if (waiting.node == self_) outbox_.emplace_back(SendTo{node.id, Announcement(waiting.claim)});
     }
   }
 }
@@ -236,7 +232,7 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
 }
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
-  if (settled_early_.erase({node, announced.attempt()}) != 0) return;
+  if (std::erase(settled_early_, Attempt{node, announced.attempt()}) != 0) return;
   v1::RankAnnounced claim = announced;
   claim.DiscardUnknownFields();
   claim.set_program(std::string(Utf8Prefix(announced.program(), kJobBytesMax)));
@@ -327,16 +323,17 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   outbox_.emplace_back(WorldFormed{id, group, std::move(members), costs});
 }
 
-// 0 if the rank does not wait here.
-std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
+// nullptr if the rank does not wait here.
+const Rendezvous::Waiting* Rendezvous::WaitingIn(const v1::WorldFormed& formed,
+                                                 std::uint32_t rank) const {
   const auto job = jobs_.find(JobId{formed.user(), formed.job()});
-  if (job == jobs_.end()) return 0;
+  if (job == jobs_.end()) return nullptr;
   const auto waiting = job->second.find({rank, self_});
   const bool is_it =
       waiting != job->second.end() &&
       waiting->second.claim.attempt() == formed.members(static_cast<int>(rank)).attempt() &&
       waiting->second.claim.size() == static_cast<std::uint32_t>(formed.members_size());
-  return is_it ? waiting->second.session : 0;
+  return is_it ? &waiting->second : nullptr;
 }
 
 NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
@@ -408,21 +405,17 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
     member.node = NodeOf(reported);
     member.node_name = MakePrintable(Utf8Prefix(reported.node_name(), kJobBytesMax));
     member.pid = reported.pid();
-    if (member.node == self_) {
-      any_local = true;
-      member.session = SessionOf(formed, rank);
+    any_local = any_local || member.node == self_;
+    const Waiting* const waiting = member.node == self_ ? WaitingIn(formed, rank) : nullptr;
+    if (waiting != nullptr) {
+      member.session = waiting->session;
+      member.pid = waiting->claim.pid();
+      member.deadline_ns = waiting->deadline_ns;
+      member.timeout_ns = waiting->timeout_ns;
+      running_[{id, rank}] = {member.session, member.pid, waiting->claim.attempt(), formed.group()};
+      WithdrawFromOthers(formed, rank);
     }
     members.push_back(std::move(member));
-  }
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    FormedMember& member = members[rank];
-    if (member.session == 0) continue;
-    const Waiting& waiting = jobs_.at(id).at({rank, self_});
-    member.pid = waiting.claim.pid();
-    member.deadline_ns = waiting.deadline_ns;
-    member.timeout_ns = waiting.timeout_ns;
-    running_[{id, rank}] = {member.session, member.pid, waiting.claim.attempt(), formed.group()};
-    WithdrawFromOthers(formed, rank);
   }
   Settle(formed, members);
   if (any_local) {
@@ -466,11 +459,8 @@ void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedM
 }
 
 void Rendezvous::SettleEarly(const Attempt& attempt) {
-  if (!settled_early_.insert(attempt).second) return;
-  settled_order_.push_back(attempt);
-  if (settled_order_.size() <= kSettledMax) return;
-  settled_early_.erase(settled_order_.front());
-  settled_order_.pop_front();
+  settled_early_.push_back(attempt);
+  if (settled_early_.size() > kSettledMax) settled_early_.pop_front();
 }
 
 void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) {
@@ -551,7 +541,7 @@ void Rendezvous::JoinOtherHalf(const JobId& id) {
       waiting.claim.set_job(to.name);
       waiting.claim.set_attempt(next_attempt_++);
       deadlines_.insert(waiting.deadline_ns);
-      Announce(waiting, nullptr);
+      outbox_.emplace_back(SendToAll{Announcement(waiting.claim)});
       jobs_[to][{waiting.claim.rank(), self_}] = std::move(waiting);
     }
     return FormIfComplete(to);
@@ -617,19 +607,16 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
 }
 
 void Rendezvous::OnTime(std::uint64_t now_ns) {
-  for (;;) {
-    std::uint64_t session = 0;
-    Failure failure;
-    for (const auto& [id, job] : jobs_) {
-      for (const auto& [key, waiting] : job) {
-        if (waiting.node != self_ || waiting.deadline_ns > now_ns) continue;
-        session = waiting.session;
-        failure = {FailureCode::kDeadlineExceeded, kNoRank, DescribeLateness(id, job, waiting)};
-      }
+  std::vector<AttachRefused> late;
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [key, waiting] : job) {
+      if (waiting.node != self_ || waiting.deadline_ns > now_ns) continue;
+      late.push_back(
+          {waiting.session,
+           {FailureCode::kDeadlineExceeded, kNoRank, DescribeLateness(id, job, waiting)}});
     }
-    if (session == 0) return;
-    Refuse(session, failure);
   }
+  for (const AttachRefused& one : late) Refuse(one.session, one.failure);
 }
 
 std::vector<Rendezvous::Waiting> Rendezvous::AllWaiting() const {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "daemon/jobs/outbox.h"
+#include "daemon/link/fabric_listener.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
 #include "proto/types/job_id.h"
@@ -70,7 +71,7 @@ class Rendezvous {
   // The group exists on all its nodes.
   void OnWorldReady(std::uint64_t group);
 
-  void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
+  void OnNodeUp(const link::NodeIdentity& node);
   void OnNodeLost(const NodeId& node);
   void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
   void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
@@ -107,10 +108,6 @@ class Rendezvous {
     bool is_known_everywhere = false;  // The world exists on all its nodes.
   };
 
-  struct Known {
-    std::string name;
-    std::uint64_t incarnation = 0;
-  };
   struct Held {
     NodeId from;
     v1::WorldFormed formed;
@@ -121,7 +118,7 @@ class Rendezvous {
   }
   static NodeId NodeOf(const v1::WorldMember& member);  // Called only for worlds that pass IsFine.
   // Returns whether that daemon may have made the attempt; 0 is unknown.
-  static bool MayBeOf(std::uint64_t attempt, const Known& node) {
+  static bool MayBeOf(std::uint64_t attempt, const link::NodeIdentity& node) {
     return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
   }
   static Failure CheckClaim(const JobId& id, std::uint32_t rank, std::uint32_t size);
@@ -131,7 +128,6 @@ class Rendezvous {
     Leave(session);
     outbox_.emplace_back(AttachRefused{session, failure});
   }
-  void Announce(const Waiting& waiting, const NodeId* only_to);
   void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);
   std::vector<Jobs::const_iterator> PartsOf(const JobId& id) const;
@@ -140,7 +136,7 @@ class Rendezvous {
   void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
   void ForgetLeft(const JobId& id);
   void Uncount(const Waiting& waiting);
-  std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
+  const Waiting* WaitingIn(const v1::WorldFormed& formed, std::uint32_t rank) const;
   bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
   bool IsFine(const NodeId& node, const v1::WorldFormed& formed) const;
   bool IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const;
@@ -163,9 +159,8 @@ class Rendezvous {
   std::size_t left_count_ = 0;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts that are in a world, but have not been announced yet.
-  std::set<Attempt> settled_early_;
-  std::deque<Attempt> settled_order_;  // Oldest first; some have been announced since.
-  std::map<NodeId, Known> nodes_;
+  std::deque<Attempt> settled_early_;  // Oldest first.
+  std::map<NodeId, link::NodeIdentity> nodes_;
   std::deque<Held> held_;
   std::uint64_t next_attempt_;
   std::uint64_t groups_formed_ = 0;

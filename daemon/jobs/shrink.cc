@@ -199,7 +199,7 @@ void Shrink::NoteReady(const NodeId& node, const v1::ShrinkState& state) {
   }
   if (state.doubt() == 0 || state.answers_doubt()) return;
   const auto ready = ready_.find(state.doubt());
-  if (ready != ready_.end() && Contains(ready->second.nodes, node)) {
+  if (ready != ready_.end() && Contains(ready->second, node)) {
     SendReady(node, state.doubt());
   }
 }
@@ -428,7 +428,7 @@ void Shrink::Settle(std::uint64_t new_group) {
     SendState(forming.group, round->second);
   }
   GroupView view;
-  if (groups_.Look(new_group, view)) ready_[new_group] = {forming.group, forming.nodes};
+  if (groups_.Look(new_group, view)) ready_[new_group] = forming.nodes;
   for (const auto& [rank, asker] : forming.askers) {
     outbox_.emplace_back(ShrinkReady{asker.session, forming.group, new_group});
   }
@@ -457,31 +457,28 @@ void Shrink::Doubt(std::uint64_t new_group, Forming& forming) {
 }
 
 Failure Shrink::LateFailure(std::uint64_t group, const Asker& asker) const {
-  constexpr std::size_t kNamed = 8;
   const auto found = rounds_.find(group);
   Failure failure{FailureCode::kDeadlineExceeded, kNoRank, {}};
-  std::string missing;
-  std::size_t count = 0;
+  std::vector<std::string> missing;
   std::string name;
   if (found != rounds_.end()) {
     const Round& round = found->second;
     name = round.view.name;
     for (std::uint32_t rank = 0; rank < round.words.size() && round.askers.size() > 0; ++rank) {
       if (round.words[rank] != Word::kNothing) continue;
-      if (count == 0) failure.rank = static_cast<std::int32_t>(rank);
-      if (count++ >= kNamed) continue;
-      absl::StrAppend(&missing, missing.empty() ? "" : ", ", round.view.ranks[rank].description);
+      if (missing.empty()) failure.rank = static_cast<std::int32_t>(rank);
+      missing.push_back(round.view.ranks[rank].description);
     }
   }
-  if (count > kNamed) absl::StrAppend(&missing, " and ", count - kNamed, " more");
   failure.message = absl::StrCat(
       "group ", name, " has not shrunk within ", static_cast<double>(asker.timeout_ns) / 1e9,
       " s: ",
-      count > 0 ? absl::StrCat(missing, count == 1 ? " has" : " have",
-                               " neither called shrink nor exited: every remaining rank must "
-                               "call shrink, and the others must exit")
-                : std::string("all ranks have called shrink, but not every node has answered: "
-                              "check their daemons (mlxcommctl status)"));
+      missing.empty()
+          ? "all ranks have called shrink, but not every node has answered: "
+            "check their daemons (mlxcommctl status)"
+          : absl::StrCat(ShortList(missing, ", ", 300), missing.size() == 1 ? " has" : " have",
+                         " neither called shrink nor exited: every remaining rank "
+                         "must call shrink, and the others must exit"));
   return failure;
 }
 

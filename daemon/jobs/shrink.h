@@ -119,11 +119,6 @@ class Shrink {
     std::map<std::uint32_t, std::uint64_t> sessions;  // Local sessions with a place, by rank.
     bool in_doubt = false;
   };
-  // A new group whose ranks have been answered.
-  struct Ready {
-    std::uint64_t group = 0;
-    std::vector<NodeId> nodes;
-  };
 
   Round* RoundOf(std::uint64_t group);  // nullptr if there is no such group here.
   bool Refresh(std::uint64_t group, Round& round) const;
@@ -157,7 +152,8 @@ class Shrink {
   Outbox& outbox_;
   std::map<std::uint64_t, Round> rounds_;     // Keyed by failed group.
   std::map<std::uint64_t, Forming> forming_;  // Keyed by new group.
-  std::map<std::uint64_t, Ready> ready_;      // Keyed by new group.
+  // Keyed by new group whose ranks have been answered: its other nodes.
+  std::map<std::uint64_t, std::vector<NodeId>> ready_;
 };
 
 }  // namespace mlxcomm::jobs

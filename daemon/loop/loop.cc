@@ -340,10 +340,9 @@ void Loop::AnswerOpenCalls() {
 }
 
 void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) {
-  const bool is_tool = peer.role != queue::ProcessRole::kClient;
-  node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name, is_tool});
+  node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name});
   if (peer.role == queue::ProcessRole::kLauncher) launchers_.insert(session);
-  if (is_tool) return;
+  if (peer.role != queue::ProcessRole::kClient) return;
   const Client& client = clients_[session] = {peer.pid, peer.user.name};
   ++clients_seen_;
   Report(client, "process_attached", "attached");

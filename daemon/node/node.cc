@@ -256,7 +256,9 @@ void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return CountViolation(node, "a message that cannot be read");
   }
-  if (OnMessage(node, message)) return;
+  const bool fine = OnMessage(node, message);
+  jobs_.CarryOut();
+  if (fine) return;
   CountViolation(node, absl::StrCat("message ", static_cast<int>(message.body_case()),
                                     " that breaks the protocol"));
 }

@@ -113,10 +113,9 @@ void MergeJob(const v1::JobStatus& reported, v1::JobStatus& job) {
 
 // Each node reports that a job has ended when its own ranks have left; the last report counts.
 void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
-  constexpr std::size_t kMost = jobs::JobHistory::kPerUserMax * jobs::JobHistory::kUsersMax;
   auto& ended = *reply.mutable_ended_jobs();
-  const auto count =
-      std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()), kMost);
+  const auto count = std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()),
+                                           jobs::JobHistory::kEndedMax);
   for (std::size_t i = 0; i < count; ++i) {
     const v1::EndedJob& reported = answer.ended_jobs(static_cast<int>(i));
     const auto same = std::ranges::find_if(ended, [&](const v1::EndedJob& other) {

@@ -104,7 +104,7 @@ void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool join
 void Client::Start() {
   life_ = host_.life();
   host_.daemon()->Post([session = session_, pid = rank_ + 1000](node::Node& node) {
-    node.OnSessionOpened(session, {pid, "", false});
+    node.OnSessionOpened(session, {pid, ""});
   });
   const std::uint64_t late =
       options_.joins_late_ns_max > 0 ? random_.Below(options_.joins_late_ns_max) : 0;

@@ -4,25 +4,19 @@
 
 #include <memory>
 
-#include "daemon/node/node.h"
-#include "daemon/work/scratch_pool.h"
-#include "tests/unit/daemon/node/heard.h"
-#include "tests/unit/daemon/node/still_port.h"
+#include "tests/unit/daemon/node/lone_node.h"
 
 namespace mlxcomm::jobs::jobs_test {
 namespace {
 
 using node::Heard;
-using node::IdOf;
 using node::KeptAnswer;
-using node::Node;
-using node::NodeOptions;
 
 constexpr SessionId kSession = 1;
 
-class JobsTest : public testing::Test {
+class JobsTest : public testing::Test, protected node::LoneNode<> {
  protected:
-  JobsTest() { node.OnSessionOpened(kSession, {100, "anna", false}); }
+  JobsTest() { node.OnSessionOpened(kSession, {100, "anna"}); }
 
   // Another rank, for which it waits, never joins.
   void Attach(std::uint64_t call, Heard<v1::AttachReply>& heard) {
@@ -37,25 +31,6 @@ class JobsTest : public testing::Test {
     node.Call(&Jobs::Attach, session, call, request,
               std::make_unique<KeptAnswer<v1::AttachReply>>(heard));
   }
-  static NodeOptions OptionsOfANode() {
-    NodeOptions options;
-    options.fabric.self = {IdOf(1), "mac-a", "test", 7};
-    return options;
-  }
-
-  node::StillPort port;
-  ScratchPool scratch{1 << 20};
-  record::FlightRecorder recorder{"mac-a"};
-  record::OperationCounts counts;
-  Node node{OptionsOfANode(),
-            scratch,
-            recorder,
-            counts,
-            port,
-            port,
-            port,
-            [] { return std::uint64_t{1}; },
-            1};
 };
 
 // Why: a dropped answer reports that the daemon is stopping, which is not true. A process whose
@@ -88,7 +63,7 @@ TEST_F(JobsTest, CancelsTheCallThatIsNamedAndNoOther) {
 // Why: a process that has left its job but is still running must not keep its rank from another.
 TEST_F(JobsTest, ARankIsFreeOnceItsProcessIsInNoneOfTheJobsGroups) {
   constexpr SessionId kOther = 2;
-  node.OnSessionOpened(kOther, {101, "anna", false});
+  node.OnSessionOpened(kOther, {101, "anna"});
   Heard<v1::AttachReply> first;
   Attach(kSession, 1, 1, first);
   ASSERT_TRUE(first.reply);

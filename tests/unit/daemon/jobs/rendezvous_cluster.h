@@ -10,18 +10,14 @@
 
 #include "daemon/jobs/rendezvous.h"
 #include "tests/unit/daemon/jobs/carried_out.h"
+#include "tests/unit/daemon/node/heard.h"
 
 namespace mlxcomm::jobs::rendezvous_test {
 
-inline NodeId Id(std::uint8_t number) {
-  NodeId id;
-  id.bytes[0] = number;
-  return id;
-}
+constexpr auto Id = node::IdOf;
 
-// Nodes joined by queues; Run empties them.
 inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32_t size,
-                               std::uint64_t pid, const std::string& named_by) {
+                               std::uint64_t pid = 0, const std::string& named_by = "") {
   v1::RankAnnounced claim;
   claim.set_user(job.user);
   claim.set_job(job.name);
@@ -33,6 +29,7 @@ inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32
   return claim;
 }
 
+// Run empties the queues.
 class Cluster {
  public:
   struct Node final : AskedOfNobody {
@@ -46,8 +43,8 @@ class Cluster {
           machine(id, "node-" + std::to_string(number), incarnation, outbox) {}
     CarriedOut<Node, Rendezvous> rendezvous() { return {*this, machine}; }
     void Meet(const Node& other) {
-      rendezvous()->OnNodeUp(other.id, "node-" + std::to_string(other.id.bytes[0]),
-                             other.incarnation);
+      rendezvous()->OnNodeUp(
+          {other.id, "node-" + std::to_string(other.id.bytes[0]), "test", other.incarnation});
     }
     void On(const SendTo& request) { owner.wire.push_back({id, request.node, request.message}); }
     void On(const SendToAll& request) {
@@ -106,7 +103,7 @@ class Cluster {
   void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
               const std::string& job = "job", const std::string& user = "ann") {
     Node& here = *nodes[static_cast<std::size_t>(node)];
-    v1::RankAnnounced claim = Claim({user, job}, rank, size, 1000 + session, "");
+    v1::RankAnnounced claim = Claim({user, job}, rank, size, 1000 + session);
     *claim.mutable_costs() = here.own_costs;
     here.rendezvous()->Attach(session, std::move(claim), 1'000'000'000, 0);
   }

@@ -12,23 +12,24 @@ namespace {
 
 using testing::HasSubstr;
 
+void AttachAs(Cluster& cluster, std::size_t node, std::uint64_t session, std::uint32_t rank,
+              const std::string& job, const std::string& named_by, std::uint32_t size = 2,
+              const std::string& user = "ann") {
+  cluster.nodes[node]->rendezvous()->Attach(session, Claim({user, job}, rank, size, 1000, named_by),
+                                            1'000'000'000, 0);
+  cluster.Run();
+}
+
 // Why: if a variable differs between the ranks of one launch, each waits in its own job.
 // How: the two nodes have one rank each, then all ranks of a second launch.
 TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   Cluster cluster(2);
-  const auto attach = [&](std::size_t node, std::uint64_t session, std::uint32_t rank,
-                          const std::string& job, const std::string& named_by,
-                          std::uint32_t size = 2, const std::string& user = "ann") {
-    cluster.nodes[node]->rendezvous()->Attach(
-        session, Claim({user, job}, rank, size, 1000 + session, named_by), 1'000'000'000, 0);
-    cluster.Run();
-  };
   const auto other_half = [&](std::size_t node, std::uint64_t session) {
     return cluster.nodes[node]->rendezvous()->DescribeOtherHalf(session);
   };
-  attach(0, 1, 0, "mlx-1", "HOSTS=aa PORT=11");
+  AttachAs(cluster, 0, 1, 0, "mlx-1", "HOSTS=aa PORT=11");
   EXPECT_EQ(other_half(0, 1), "");
-  attach(1, 1, 1, "mlx-2", "HOSTS=aa PORT=22");
+  AttachAs(cluster, 1, 1, 1, "mlx-2", "HOSTS=aa PORT=22");
   EXPECT_EQ(other_half(0, 1),
             "job mlx-1 (rank 0) and job mlx-2 (rank 1) look like parts of one job of 2 ranks: PORT "
             "must be the "
@@ -42,26 +43,18 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
               HasSubstr("rank 1 of 2 had not joined: job mlx-1 (rank 0)"));
 
   // No rank of another user, launcher or size, none with an explicit name, and no rank twice.
-  attach(0, 2, 0, "mlx-1", "PORT=11");
+  AttachAs(cluster, 0, 2, 0, "mlx-1", "PORT=11");
   EXPECT_NE(other_half(0, 2), "");
-  attach(0, 3, 0, "mlx-3", "PORT=33");
+  AttachAs(cluster, 0, 3, 0, "mlx-3", "PORT=33");
   EXPECT_EQ(other_half(0, 2), "") << "two launches";
   cluster.nodes[0]->rendezvous()->Leave(3);
   cluster.nodes[1]->rendezvous()->Leave(1);
   cluster.Run();
-  attach(1, 2, 1, "mlx-2", "PORT=22", 2, "bob");
-  attach(1, 3, 1, "mlx-3", "PORT=22", 3);
-  attach(1, 4, 1, "pmi-2", "PORT=22");
-  attach(1, 5, 1, "mlx-5", "");
+  AttachAs(cluster, 1, 2, 1, "mlx-2", "PORT=22", 2, "bob");
+  AttachAs(cluster, 1, 3, 1, "mlx-3", "PORT=22", 3);
+  AttachAs(cluster, 1, 4, 1, "pmi-2", "PORT=22");
+  AttachAs(cluster, 1, 5, 1, "mlx-5", "");
   EXPECT_EQ(other_half(0, 2), "");
-}
-
-// For ann's job, as its own node's session `rank` + 1.
-void AttachNamed(Cluster& cluster, std::size_t node, std::uint32_t rank, std::uint32_t size,
-                 const std::string& job, const std::string& named_by) {
-  cluster.nodes[node]->rendezvous()->Attach(
-      rank + 1, Claim({"ann", job}, rank, size, 1000, named_by), 1'000'000'000, 0);
-  cluster.Run();
 }
 
 // Why: rank 0's machine is "localhost" to itself and 10.0.0.1 to the others.
@@ -72,7 +65,7 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
       const std::string job = node == 0 ? "ranks-localhost,1" : "ranks-10.0.0.1,1";
       const std::string named_by = node == 0 ? "ADDR=*cd*ab* PORT=1" : "ADDR=ab PORT=1";
       for (std::uint32_t rank = 2 * static_cast<std::uint32_t>(node), i = 0; i < 2; ++rank, ++i) {
-        AttachNamed(cluster, static_cast<std::size_t>(node), rank, 4, job, named_by);
+        AttachAs(cluster, static_cast<std::size_t>(node), rank + 1, rank, job, named_by, 4);
       }
     }
     for (const auto& node : cluster.nodes) {
@@ -89,8 +82,8 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
 // localhost.
 TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
   Cluster cluster(2);
-  AttachNamed(cluster, 1, 1, 2, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
-  AttachNamed(cluster, 0, 0, 2, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
+  AttachAs(cluster, 1, 2, 1, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
+  AttachAs(cluster, 0, 1, 0, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
   EXPECT_THAT(cluster.nodes[0]->rendezvous()->DescribeOtherHalf(1),
               HasSubstr("ADDR must be the same"));
@@ -99,8 +92,8 @@ TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
 // Why: only rank 0's machine may call itself so.
 TEST(RendezvousPartsTest, RanksWithoutRank0AreNotMoved) {
   Cluster cluster(2);
-  AttachNamed(cluster, 1, 0, 2, "ranks-10.0.0.1,1", "ADDR=ab PORT=1");
-  AttachNamed(cluster, 0, 1, 2, "ranks-localhost,1", "ADDR=*ab* PORT=1");
+  AttachAs(cluster, 1, 1, 0, "ranks-10.0.0.1,1", "ADDR=ab PORT=1");
+  AttachAs(cluster, 0, 2, 1, "ranks-localhost,1", "ADDR=*ab* PORT=1");
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 

@@ -79,10 +79,7 @@ TEST(RendezvousTest, ARankThatWithdrawsTakesNoOtherUsersClaimWithIt) {
 
 TEST(RendezvousTest, RefusesAUserThatNoTerminalCouldShow) {
   Cluster cluster(2);
-  v1::RankAnnounced announced;
-  announced.set_job("train");
-  announced.set_user("ann\n");
-  announced.set_size(2);
+  v1::RankAnnounced announced = Claim({"ann\n", "train"}, 0, 2);
   cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
   announced.set_user(std::string(201, 'a'));
   cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
@@ -195,11 +192,7 @@ TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
   for (const bool dies : {false, true}) {
     Cluster cluster(3);
     Cluster::Node& first = *cluster.nodes[0];
-    v1::RankAnnounced claim;
-    claim.set_job("job");
-    claim.set_user("ann");
-    claim.set_rank(1);
-    claim.set_size(2);
+    v1::RankAnnounced claim = Claim({"ann", "job"}, 1, 2);
     claim.set_attempt(9);
     first.rendezvous()->OnRankAnnounced(Id(2), claim);
     claim.set_attempt(11);
@@ -265,9 +258,7 @@ TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
   Cluster::Node& first = *cluster.nodes[0];
-  v1::RankAnnounced announced;
-  announced.set_user("ann");
-  announced.set_size(2);
+  v1::RankAnnounced announced = Claim({"ann", ""}, 0, 2);
   for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
     announced.set_job("job " + std::to_string(i));
     announced.set_attempt(i + 1);
@@ -286,10 +277,7 @@ TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
 TEST(RendezvousTest, ARankThatIsAnnouncedAgainCountsOnce) {
   Cluster cluster(3);
   Cluster::Node& first = *cluster.nodes[0];
-  v1::RankAnnounced announced;
-  announced.set_user("ann");
-  announced.set_job("job");
-  announced.set_size(2);
+  v1::RankAnnounced announced = Claim({"ann", "job"}, 0, 2);
   for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
     announced.set_attempt(i + 1);
     first.rendezvous()->OnRankAnnounced(Id(2), announced);
@@ -412,12 +400,12 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
   former.Meet(*cluster.nodes[1]);
-  former.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 1, 1000, ""), 1'000'000'000, 0);
+  former.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 1, 1000), 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
   cluster.Run();  // The world of one rank, which all nodes learn.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
-  next.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 2, 2000, ""), 1'000'000'000, 0);
+  next.rendezvous()->Attach(1, Claim({"ann", "job"}, 0, 2, 2000), 1'000'000'000, 0);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[1]->rendezvous()->AllWaiting().size(), 1u);
 }
@@ -493,7 +481,7 @@ TEST(RendezvousTest, ANodeOutsideAWorldTakesItAtOnceWhicheverDaemonItNames) {
   cluster.Run();
   EXPECT_EQ(outside.rendezvous()->AllWaiting().size(), 1u);
   outside.rendezvous()->OnNodeLost(Id(2));
-  outside.rendezvous()->OnNodeUp(Id(2), "node-2", std::uint64_t{77} << 40);
+  outside.rendezvous()->OnNodeUp({Id(2), "node-2", "test", std::uint64_t{77} << 40});
   cluster.Attach(1, 1, 1, 2);
   cluster.Run();
   EXPECT_TRUE(outside.formed.empty());
@@ -539,10 +527,7 @@ TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   Cluster cluster(1);
   std::string long_name;
   for (int i = 0; i < 100; ++i) long_name += "\u20ac";
-  v1::RankAnnounced announced;
-  announced.set_job("job");
-  announced.set_user("ann");
-  announced.set_size(2);
+  v1::RankAnnounced announced = Claim({"ann", "job"}, 0, 2);
   announced.set_program(long_name);
   cluster.nodes[0]->rendezvous()->OnRankAnnounced(Id(2), announced);
   const auto waiting = cluster.nodes[0]->rendezvous()->AllWaiting();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/jobs/carried_out.h"
+#include "tests/unit/daemon/node/heard.h"
 
 namespace mlxcomm::jobs::shrink_test {
 namespace {
@@ -22,11 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-NodeId Id(std::uint8_t number) {
-  NodeId id;
-  id.bytes[0] = number;
-  return id;
-}
+constexpr auto Id = node::IdOf;
 
 // Nodes with a failed group of `ranks_per_node` ranks each, joined by ordered wires that a test
 // empties in any order. The session of rank r is r + 1.

@@ -65,8 +65,8 @@ std::optional<intake::SessionIdentity> Find(std::string_view token, std::string_
 class NodeOnALoop {
  public:
   NodeOnALoop() {
-    node_.OnSessionOpened(kClient, {100, "clients-user", false});
-    node_.OnSessionOpened(kAnotherClient, {101, "clients-user", false});
+    node_.OnSessionOpened(kClient, {100, "clients-user"});
+    node_.OnSessionOpened(kAnotherClient, {101, "clients-user"});
     thread_ = std::thread([this] {
       while (!io_.stopped()) {
         io_.run_one_for(std::chrono::milliseconds(5));
@@ -210,8 +210,7 @@ class ControlServerTest : public testing::Test {
 
 TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
   ASSERT_TRUE(Attach(kClientToken).ok());
-  loop_.Do(
-      [](node::Node& node) { node.OnSessionOpened(kAnotherClient, {101, "tools-user", false}); });
+  loop_.Do([](node::Node& node) { node.OnSessionOpened(kAnotherClient, {101, "tools-user"}); });
   AttachAnother(Joining(0, 1));
   ASSERT_TRUE(Status(kToolToken).ok());
   EXPECT_EQ(status_.jobs_size(), 2);  // It sees everything.

@@ -10,11 +10,8 @@
 
 #include <asio/io_context.hpp>
 
-#include "daemon/node/node.h"
-#include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
-#include "tests/unit/daemon/node/heard.h"
-#include "tests/unit/daemon/node/still_port.h"
+#include "tests/unit/daemon/node/lone_node.h"
 
 namespace mlxcomm::services::posted_calls_test {
 namespace {
@@ -24,12 +21,6 @@ using KeptAnswer = node::KeptAnswer<v1::PingReply>;
 
 class PostedCallsTest : public testing::Test {
  protected:
-  static node::NodeOptions Options() {
-    node::NodeOptions options;
-    options.fabric.self = {node::IdOf(1), "here", "test", 7};
-    options.link_latency_ns = 8192;
-    return options;
-  }
   void Ask(Heard& heard) {
     calls_.Ask(std::make_unique<KeptAnswer>(heard),
                [kept = std::make_unique<int>(7)](node::Node&, std::unique_ptr<KeptAnswer>) {
@@ -38,15 +29,9 @@ class PostedCallsTest : public testing::Test {
   }
 
   std::vector<Heard> heard_{PostedCalls::kCallsMax + 1};
-  node::StillPort port_;
-  ScratchPool scratch_{1 << 20};
-  record::FlightRecorder recorder_{"here"};
-  record::OperationCounts counts_;
-  node::Node node_{Options(), scratch_, recorder_, counts_,
-                   port_,     port_,    port_,     [] { return std::uint64_t{1}; },
-                   1};
+  node::LoneNode<> lone_;
   std::optional<asio::io_context> io_{std::in_place};
-  PostedCalls calls_{*io_, node_, [] { return std::size_t{0}; }};
+  PostedCalls calls_{*io_, lone_.node, [] { return std::size_t{0}; }};
 };
 
 // Why: an answer that once crossed as a plain pointer was lost with the loop, and its caller waited
