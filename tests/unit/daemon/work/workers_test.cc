@@ -66,23 +66,6 @@ class WorkersTest : public testing::Test {
   record::FlightRecorder recorder{"node"};
 };
 
-TEST_F(WorkersTest, DoEachPieceOnceAndReportIt) {
-  constexpr std::size_t kPieces = 500;
-  const Sums sums(kPieces, 1000);
-  Workers workers(Scheduling(3), bell, recorder);
-  std::vector<std::uint64_t> done;
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    while (!workers.Submit(sums[i], i, {})) workers.Poll(done);
-  }
-  while (done.size() < kPieces) workers.Poll(done);
-  EXPECT_EQ(workers.Poll(done), 0u);
-  std::sort(done.begin(), done.end());
-  for (std::size_t i = 0; i < kPieces; ++i) {
-    ASSERT_EQ(done[i], i);
-    ASSERT_TRUE(sums.IsDone(i)) << i;
-  }
-}
-
 // Why: each result must wake a loop that has announced its sleep, in every interleaving.
 // How: one work item at a time, so that both sides spin, announce and sleep.
 TEST_F(WorkersTest, WakeALoopThatSleeps) {
