@@ -4,8 +4,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -285,39 +283,12 @@ void Discovery::SetDialed(Neighbour& neighbour, const std::string& address) {
   if (!address.empty()) port_.Dial(address);
 }
 
-// The nodes on each interface, including this one; sorted.
-Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
-  Occupants occupants;
-  for (const auto& [key, one] : neighbours_) {
-    std::vector<NodeId>& on_it = occupants[one.local_interface];
-    if (on_it.empty()) on_it.push_back(options_.self.id);
-    if (!one.IsLost(now_ns)) on_it.push_back(one.id);
-  }
-  for (auto& [interface, on_it] : occupants) {
-    std::ranges::sort(on_it);
-    on_it.erase(std::ranges::unique(on_it).begin(), on_it.end());
-  }
-  return occupants;
-}
-
-// If an interface has more than kMeshMax nodes, links only those at a distance that is a power of
-// two.
-bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const {
-  if (on_it.size() <= kMeshMax) return true;
-  const auto place = std::ranges::lower_bound(on_it, node) - on_it.begin();
-  const auto own = std::ranges::lower_bound(on_it, options_.self.id) - on_it.begin();
-  const auto apart = static_cast<std::size_t>(std::abs(place - own));
-  return std::has_single_bit(apart) || std::has_single_bit(on_it.size() - apart);
-}
-
 // Chooses which of the neighbours heard recently to dial; those that are dialed already come first.
 void Discovery::Plan(std::uint64_t now_ns) {
-  const Occupants occupants = FindOccupants(now_ns);
   std::set<std::pair<NodeId, std::string>> local_taken;
   std::set<std::pair<NodeId, std::string>> remote_taken;
   const auto is_wanted = [&](const Neighbour& one) {
     return options_.self.id < one.id && now_ns - one.heard_ns < kDialNs &&
-           IsToBeLinked(one.id, occupants.at(one.local_interface)) &&
            !local_taken.contains({one.id, one.local_interface}) &&
            !remote_taken.contains({one.id, one.remote_interface});
   };

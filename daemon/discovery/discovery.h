@@ -48,7 +48,6 @@ class Discovery {
  public:
   static constexpr std::size_t kNeighboursMax = 512;
   static constexpr std::size_t kInterfacesMax = 64;
-  static constexpr std::size_t kMeshMax = 32;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::uint64_t kHelloIntervalNs = 2'000'000'000;
   static constexpr std::uint64_t kLostNs = 10'000'000'000;
@@ -113,7 +112,6 @@ class Discovery {
 
  private:
   using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
-  using Occupants = std::map<std::string, std::vector<NodeId>>;  // Keyed by local interface.
   struct Port {
     Interface facts;
     std::uint64_t nonce = 0;
@@ -139,8 +137,6 @@ class Discovery {
   void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back, std::uint64_t now_ns);
   void SayHello(Port& port, std::uint64_t now_ns);
   void Plan(std::uint64_t now_ns);
-  Occupants FindOccupants(std::uint64_t now_ns) const;
-  bool IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const;
   void SetDialed(Neighbour& neighbour, const std::string& address);
   static Key KeyOf(const Port& port, const wire::DiscoveryHello& hello);
 
