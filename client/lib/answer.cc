@@ -24,26 +24,23 @@ void CopyText(std::string_view text, char* out, std::size_t capacity) {
   out[used] = '\0';
 }
 
-}  // namespace
-
-mlxcomm_code Report(const Failure& failure, mlxcomm_error* error) {
-  const auto code = static_cast<mlxcomm_code>(failure.code);
+mlxcomm_code Fill(mlxcomm_code code, std::int32_t rank, std::string_view text,
+                  mlxcomm_error* error) {
   if (error != nullptr) {
     error->code = code;
-    error->rank = failure.rank;
-    CopyText(failure.message, error->message, sizeof error->message);
+    error->rank = rank;
+    CopyText(text, error->message, sizeof error->message);
   }
   return code;
 }
 
-mlxcomm_code ReportSuccess(mlxcomm_error* error) {
-  if (error != nullptr) {
-    error->code = MLXCOMM_OK;
-    error->rank = kNoRank;
-    error->message[0] = '\0';
-  }
-  return MLXCOMM_OK;
+}  // namespace
+
+mlxcomm_code Report(const Failure& failure, mlxcomm_error* error) {
+  return Fill(static_cast<mlxcomm_code>(failure.code), failure.rank, failure.message, error);
 }
+
+mlxcomm_code ReportSuccess(mlxcomm_error* error) { return Fill(MLXCOMM_OK, kNoRank, {}, error); }
 
 mlxcomm_code ReportException(mlxcomm_error* error) noexcept {
   mlxcomm_code code = MLXCOMM_INTERNAL;
@@ -59,12 +56,7 @@ mlxcomm_code ReportException(mlxcomm_error* error) noexcept {
     text = "cannot start a thread: raise this process's limit of threads (ulimit -u) or of memory";
   } catch (...) {  // NOLINT(bugprone-empty-catch): it is reported already.
   }
-  if (error != nullptr) {
-    error->code = code;
-    error->rank = kNoRank;
-    CopyText(text, error->message, sizeof error->message);
-  }
-  return code;
+  return Fill(code, kNoRank, text, error);
 }
 
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,17 +28,6 @@ constexpr Value NumberAs(unsigned number) {
 static_assert(!IsValid(static_cast<OperationKind>(255)) && !IsValid(static_cast<DataType>(255)) &&
               !IsValid(static_cast<ReduceOperator>(255)));
 
-constexpr bool Is(mlxcomm_kind kind, std::string_view name) {
-  return name == kOperations.NameOf(NumberAs<OperationKind>(kind));
-}
-static_assert(Is(MLXCOMM_ALL_REDUCE, "all_reduce") && Is(MLXCOMM_ALL_GATHER, "all_gather"));
-static_assert(Is(MLXCOMM_SEND, "send") && Is(MLXCOMM_RECV, "recv"));
-static_assert(Is(MLXCOMM_BARRIER, "barrier") && Is(MLXCOMM_REDUCE_SCATTER, "reduce_scatter"));
-static_assert(Is(MLXCOMM_BROADCAST, "broadcast") && Is(MLXCOMM_REDUCE, "reduce"));
-static_assert(Is(MLXCOMM_ALL_TO_ALL, "all_to_all") && Is(MLXCOMM_GATHER, "gather"));
-static_assert(Is(MLXCOMM_SCATTER, "scatter") && Is(MLXCOMM_ALL_GATHER_V, "all_gather_v"));
-static_assert(Is(MLXCOMM_ALL_TO_ALL_V, "all_to_all_v"));
-
 Refusal CheckTypes(const Request& request, queue::SubmissionEntry& entry) {
   entry.kind = NumberAs<OperationKind>(request.kind);
   if (!IsValid(entry.kind)) {
@@ -57,11 +45,6 @@ Refusal CheckTypes(const Request& request, queue::SubmissionEntry& entry) {
   }
   if (HasMeaning(entry.data_type, entry.reduce_operator)) return std::nullopt;
   return Invalid(WhyMeaningless(entry.reduce_operator, entry.data_type));
-}
-
-Refusal CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
-  std::string wrong = WhyWrongPeer(kind, request.peer, group.rank(), group.size());
-  return wrong.empty() ? Refusal() : Invalid(std::move(wrong));
 }
 
 Refusal ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request& request,
@@ -126,7 +109,8 @@ Refusal CheckOverlap(const Request& request, const Submission& call) {
 Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Submission& call) {
   queue::SubmissionEntry& entry = call.entry;
   if (Refusal refusal = CheckTypes(request, entry)) return refusal;
-  if (Refusal refusal = CheckPeer(group, entry.kind, request)) return refusal;
+  std::string wrong = WhyWrongPeer(entry.kind, request.peer, group.rank(), group.size());
+  if (!wrong.empty()) return Invalid(std::move(wrong));
   if (Refusal refusal = ReadCounts(group, entry.kind, request, call.counts)) return refusal;
   entry.count = HasCounts(entry.kind) || IsEmpty(entry.kind) ? 0 : request.count;
   OperationShape shape;
@@ -203,19 +187,10 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
   });
 }
 
-OperationKind KindOf(mlxcomm_kind kind) { return NumberAs<OperationKind>(kind); }
-
 // Up to this size, between two nodes with a rank on each, data is combined into the output as it
 // arrives (daemon/collective/plans/plans.h, ExchangeAllReduce). In place, it would have to wait in
 // other memory until the input has been sent.
 constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
-
-bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_t bytes) {
-  if (!MayBeInPlace(kind)) return false;
-  if (kind != OperationKind::kAllReduce || bytes > kCombinedAsItComesMax) return true;
-  const auto& members = group.facts.members;
-  return group.size() != 2 || members[0].node == members[1].node;
-}
 
 }  // namespace
 
@@ -254,13 +229,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_requ
 }
 
 MLXCOMM_API const char* mlxcomm_kind_name(mlxcomm_kind kind) {
-  const auto* const row = kOperations.Find(KindOf(kind));
+  const auto* const row = kOperations.Find(NumberAs<OperationKind>(kind));
   return row == nullptr ? nullptr : row->name;
 }
 
 MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
                                          uint64_t bytes) {
-  return PrefersInPlace(*group, KindOf(kind), bytes) ? 1 : 0;
+  if (!MayBeInPlace(NumberAs<OperationKind>(kind))) return 0;
+  if (kind != MLXCOMM_ALL_REDUCE || bytes > kCombinedAsItComesMax) return 1;
+  const auto& members = group->facts.members;
+  return group->size() != 2 || members[0].node == members[1].node ? 1 : 0;
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -32,13 +31,6 @@ namespace {
 
 Failure Unavailable(const std::string& message) {
   return {FailureCode::kUnavailable, kNoRank, message};
-}
-
-// TMPDIR may name a folder in the working directory, and the daemon accepts no relative path.
-std::string FromRoot(const std::string& path) {
-  std::array<char, 4096> here;
-  if (path.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr) return path;
-  return std::string(here.data()) + "/" + path;
 }
 
 std::string FindDaemon() {
@@ -121,7 +113,10 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   posix_spawn_file_actions_addclosefrom_np(&actions, 3);
 #endif
   posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
-  std::string arguments[] = {daemon, "--private", "--socket", FromRoot(socket_path)};
+  // TMPDIR may name a folder in the working directory, and the daemon accepts no relative path.
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::absolute(socket_path, error);
+  std::string arguments[] = {daemon, "--private", "--socket", error ? socket_path : place.string()};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                   arguments[3].data(), nullptr};
   const int failed = ::posix_spawn(&pid, daemon.c_str(), &actions, &attributes, argv, environ);

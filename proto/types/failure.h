@@ -2,7 +2,7 @@
 // and a sentence for people.
 //
 // The codes are part of completion entries, the wire protocol and the C interface (mlxcomm.h
-// repeats them; client/lib asserts that they agree).
+// repeats them; test_operation_kinds.py compares them).
 //
 // Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once

@@ -2,7 +2,7 @@
 // dropped.
 #include "client/lib/mlxcomm.hpp"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,6 @@ namespace {
 
 using client::FakeAttach;
 using client::FakeDaemon;
-using testing::ElementsAre;
 
 static_assert(!std::is_copy_constructible_v<Ticket> && std::is_move_constructible_v<Ticket>);
 static_assert(!std::is_copy_constructible_v<Group> && std::is_move_constructible_v<Group>);
@@ -127,18 +126,6 @@ TEST_F(CppTest, ATicketThatIsDroppedWaits) {
   EXPECT_EQ(mlxcomm_wait(world->get(), number, &error), MLXCOMM_INVALID_ARGUMENT)
       << "it was waited for";
   EXPECT_THROW(world->Barrier(), Error) << "the failure stays";
-}
-
-TEST_F(CppTest, AGroupShrinksIntoAnother) {
-  attach.shrink = [](std::uint64_t, std::uint64_t) {
-    return FakeAttach::Answer{.group = 30, .own_rank = 0, .name = "job'", .members = 1};
-  };
-  Group rest = world->Shrink();
-  EXPECT_EQ(rest.size(), 1u);
-  *world = std::move(rest);
-  rest = std::move(*world);
-  world.reset();
-  EXPECT_THAT(attach.Log(), ElementsAre("release 7"));
 }
 
 }  // namespace

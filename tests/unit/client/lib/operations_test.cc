@@ -144,18 +144,27 @@ class OperationsTest : public SessionTest {
     EXPECT_EQ(daemon.Take().ticket, next) << "something was submitted before";
     daemon.Complete(next);
   }
+  queue::SubmissionEntry TakeAndComplete() {
+    const queue::SubmissionEntry entry = daemon.Take();
+    daemon.Complete(entry.ticket);
+    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+    return entry;
+  }
   float* input = nullptr;
   float* output = nullptr;
   std::uint64_t ticket = 0;
 };
 
-TEST_F(OperationsTest, AsksForEveryKind) {
+// Why: requesting a kind by its number must request the same as the function of that name, and
+// fields that a kind does not use must not reach the daemon.
+// How: every field of the request is set, whatever the kind.
+TEST_F(OperationsTest, AsksForEveryKindByItsFunctionAndByItsNumber) {
   std::uint32_t kinds = 0;
   std::uint32_t collectives = 0;  // Those that were called before.
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));
     ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK) << error.message;
-    const queue::SubmissionEntry entry = daemon.Take();
+    queue::SubmissionEntry entry = TakeAndComplete();
     EXPECT_EQ(entry.kind, operation.kind);
     EXPECT_EQ(entry.ticket, ticket);
     EXPECT_EQ(entry.group, kWorld);
@@ -169,47 +178,30 @@ TEST_F(OperationsTest, AsksForEveryKind) {
     if (!HasCounts(operation.kind)) {
       EXPECT_EQ(entry.count, operation.kind == OperationKind::kBarrier ? 0u : 6u);
     }
-    daemon.Complete(ticket);
-    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-    kinds |= 1u << static_cast<unsigned>(operation.kind);
-  }
-  for (unsigned kind = 1; IsValid(static_cast<OperationKind>(kind)); ++kind) {
-    EXPECT_NE(kinds & (1u << kind), 0u) << OperationKindName(static_cast<OperationKind>(kind));
-  }
-}
 
-// Why: requesting a kind by its number must request the same as the function of that name, and
-// fields that a kind does not use must not reach the daemon.
-// How: every field is set, whatever the kind.
-TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
-  for (const Operation& operation : Operations()) {
-    SCOPED_TRACE(OperationKindName(operation.kind));
-    ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK) << error.message;
-    queue::SubmissionEntry named = daemon.Take();
-    daemon.Complete(ticket);
-    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-    const bool varies = CountsPerRank(operation.kind) == 2;
     mlxcomm_request request{};
     request.struct_size = sizeof request;
     request.kind = static_cast<mlxcomm_kind>(operation.kind);
     request.type = kFloat;
-    request.op = Reduces(operation.kind) ? static_cast<mlxcomm_operator>(named.reduce_operator)
+    request.op = Reduces(operation.kind) ? static_cast<mlxcomm_operator>(entry.reduce_operator)
                                          : MLXCOMM_PROD;
     request.peer = operation.has_root ? 1 : 2;
     request.tag = 9;
     request.input = input;
     request.output = output;
     request.count = 6;
-    request.counts = varies ? kSent.data() : kCounts.data();
+    request.counts = CountsPerRank(operation.kind) == 2 ? kSent.data() : kCounts.data();
     request.receive_counts = kReceived.data();
     ASSERT_EQ(mlxcomm_submit(group, &request, &ticket, &error), MLXCOMM_OK) << error.message;
-    const queue::SubmissionEntry asked = daemon.Take();
-    daemon.Complete(ticket);
-    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-    named.ticket = asked.ticket;
-    if (!IsPointToPoint(operation.kind)) ++named.tag;  // It is the next call.
-    EXPECT_EQ(std::memcmp(&named, &asked, sizeof named), 0);
+    entry.ticket = ticket;
+    if (!to_peer) entry.tag = collectives++;
+    const queue::SubmissionEntry asked = TakeAndComplete();
+    EXPECT_EQ(std::memcmp(&entry, &asked, sizeof entry), 0);
     EXPECT_STREQ(mlxcomm_kind_name(request.kind), OperationKindName(operation.kind));
+    kinds |= 1u << static_cast<unsigned>(operation.kind);
+  }
+  for (unsigned kind = 1; IsValid(static_cast<OperationKind>(kind)); ++kind) {
+    EXPECT_NE(kinds & (1u << kind), 0u) << OperationKindName(static_cast<OperationKind>(kind));
   }
   EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(0)), nullptr);
   EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(15)), nullptr);
@@ -452,19 +444,6 @@ TEST_F(AloneTest, HasEndedBeforeItIsAskedForAndWorksWithoutItsDaemon) {
   EXPECT_EQ(mlxcomm_member_pid(group, 0), static_cast<std::uint64_t>(::getpid()));
   EXPECT_STRNE(mlxcomm_member_node(group, 0), "");
   EXPECT_EQ(mlxcomm_member_node(group, 1), nullptr);
-}
-
-// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only
-// proto/types has.
-TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
-  for (int value = 0; value < 256; ++value) {
-    const auto number = static_cast<std::uint8_t>(value);
-    EXPECT_EQ(IsValid(static_cast<FailureCode>(number)), value <= MLXCOMM_INTERNAL);
-    EXPECT_EQ(IsValid(static_cast<DataType>(number)),
-              value >= MLXCOMM_FLOAT32 && value <= MLXCOMM_COMPLEX64);
-    EXPECT_EQ(IsValid(static_cast<ReduceOperator>(number)), value <= MLXCOMM_MEAN);
-    EXPECT_EQ(IsValid(static_cast<PlanKind>(number)), value <= MLXCOMM_PLAN_TREE);
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ the values that mlxcommctl offers are compared with it.
 import ctypes
 import json
 import pathlib
+import re
 from typing import get_args
 
 import pytest
@@ -65,6 +66,27 @@ def test_the_headers_have_each(kinds):
         assert f"MLXCOMM_{name.upper()} = {number}," in in_c
         assert f"MLXCOMM_INLINE mlxcomm_code mlxcomm_{name}(" in in_c
         assert f" {camel(name)}(" in in_cpp and f" {camel(name)}Async(" in in_cpp
+
+
+def numbers(path, enumeration):
+    """Returns the numbers of an enumeration, by names without case and underscores."""
+    header = (ROOT / path).read_text()
+    body = re.search(rf"enum (?:class )?{enumeration}\b[^{{]*{{(.*?)}}", header, re.DOTALL)[1]
+    found = re.findall(r"^ *(?:k|MLXCOMM_(?:PLAN_)?)(\w+) = (\d+),", body, re.MULTILINE)
+    return {name.replace("_", "").lower(): int(number) for name, number in found}
+
+
+# Why: client/lib casts the numbers of mlxcomm.h to those of proto/types.
+@pytest.mark.parametrize("path, ours, theirs", [
+    ("failure", "FailureCode", "mlxcomm_code"), ("operation", "DataType", "mlxcomm_data_type"),
+    ("operation", "ReduceOperator", "mlxcomm_operator"), ("operation", "PlanKind", "mlxcomm_plan"),
+    ("operation", "OperationKind", "mlxcomm_kind")])
+def test_the_header_has_the_numbers_of_proto_types(path, ours, theirs):
+    spelled = {"product": "prod", "receive": "recv", "none": "ok"}
+    expected = {spelled.get(name, name): one for name, one in numbers(f"proto/types/{path}.h", ours).items()}
+    if ours == "ReduceOperator":
+        del expected["ok"]  # kNone is for operations that do not reduce.
+    assert len(expected) > 4 and numbers("client/lib/mlxcomm.h", theirs) == expected
 
 
 def test_the_package_has_a_function_for_each(kinds):
