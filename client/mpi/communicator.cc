@@ -19,19 +19,6 @@ void Copy(void* to, const void* from, std::uint64_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// A program's buffer, or a range of the arena in its place.
-class Staged {
- public:
-  Staged(Connection& connection, bool in_arena, std::uint64_t bytes) {
-    if (!in_arena) range_.emplace(connection, bytes);
-  }
-  bool copied() const { return range_.has_value(); }
-  void* data(void* original) const { return range_ ? range_->data() : original; }
-
- private:
-  std::optional<Buffer> range_;
-};
-
 }  // namespace
 
 void Communicator::AllReduce(const void* input, void* output, std::uint64_t count, const Type& type,
@@ -48,12 +35,10 @@ void Communicator::Reduce(const void* input, void* output, std::uint64_t count, 
                           mlxcomm_operator op) {
   const std::uint64_t bytes = count * type.bytes;
   if (bytes == 0) return group_->AllReduce(nullptr, nullptr, 0, type.type, op);
-  const Staged staged(*connection_, InArena(output, bytes), bytes);
-  void* const result = staged.data(output);
-  const bool readable = InArena(input, bytes);
-  if (!readable) Copy(result, input, bytes);
-  group_->AllReduce(readable ? input : result, result, count, type.type, op);
-  if (staged.copied()) Copy(output, result, bytes);
+  const Buffer staged(*connection_, bytes);
+  Copy(staged.data(), input, bytes);
+  group_->AllReduce(staged.data(), staged.data(), count, type.type, op);
+  Copy(output, staged.data(), bytes);
 }
 
 void Communicator::Fold(const void* input, void* output, std::uint64_t count, const Type& type,
@@ -77,13 +62,11 @@ void Communicator::AllGather(const void* input, void* output, std::uint64_t coun
   if (!group_) return Copy(output, input, bytes);
   const UnderWay under_way;
   if (bytes == 0) return group_->AllGather(nullptr, nullptr, 0, type.type);
-  const Staged in(*connection_, InArena(input, bytes), bytes);
-  const Staged out(*connection_, InArena(output, bytes * size()), bytes * size());
-  void* const sent = in.data(const_cast<void*>(input));
-  void* const result = out.data(output);
-  Copy(sent, input, bytes);
-  group_->AllGather(sent, result, count, type.type);
-  if (out.copied()) Copy(output, result, bytes * size());
+  const Buffer in(*connection_, bytes);
+  const Buffer out(*connection_, bytes * size());
+  Copy(in.data(), input, bytes);
+  group_->AllGather(in.data(), out.data(), count, type.type);
+  Copy(output, out.data(), bytes * size());
 }
 
 void Communicator::Send(const void* input, std::uint64_t count, const Type& type,
@@ -93,8 +76,7 @@ void Communicator::Send(const void* input, std::uint64_t count, const Type& type
   const std::uint64_t bytes = count * type.bytes;
   client::ReapSends();
   if (bytes == 0) return group_->Send(nullptr, 0, type.type, to);
-  // Copied even from the arena, because the program may overwrite the buffer when this returns. The
-  // library keeps the range until the send has ended.
+  // The library keeps the range until the send has ended.
   const Buffer copy(*connection_, bytes);
   Copy(copy.data(), input, bytes);
   if (client::SendBytesMax() == 0) return group_->Send(copy.data(), count, type.type, to);
@@ -117,10 +99,9 @@ void Communicator::Receive(void* output, std::uint64_t count, const Type& type,
   const UnderWay under_way;
   const std::uint64_t bytes = count * type.bytes;
   if (bytes == 0) return group_->Receive(nullptr, 0, type.type, from);
-  const Staged out(*connection_, InArena(output, bytes), bytes);
-  void* const result = out.data(output);
-  group_->Receive(result, count, type.type, from);
-  if (out.copied()) Copy(output, result, bytes);
+  const Buffer out(*connection_, bytes);
+  group_->Receive(out.data(), count, type.type, from);
+  Copy(output, out.data(), bytes);
 }
 
 std::shared_ptr<Communicator> Communicator::Split(const std::shared_ptr<Communicator>& self,

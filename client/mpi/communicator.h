@@ -1,13 +1,12 @@
 // A group of ranks for MPI's functions, which take buffers anywhere and block.
 //
 //   program's buffer ──copy──▶ arena ══ daemon ══▶ arena ──copy──▶ program's buffer
-//   (buffers in the arena are not copied)
 //
 // An operator that the daemon does not have is an all_gather, then the program's function applied
 // to the blocks in order of rank. A communicator of one rank has no group: the output is the input.
 //
 // Owner: process.h's table and the calls in progress, together. Thread: any. Memory: during a call,
-// a range of the arena for each buffer outside of it.
+// a range of the arena for each buffer.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +44,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
                                              int key);
 
  private:
-  bool InArena(const void* data, std::uint64_t bytes) const {
-    return mlxcomm_in_arena(connection_->get(), data, bytes) != 0;
-  }
   void Reduce(const void* input, void* output, std::uint64_t count, const Type& type,
               mlxcomm_operator op);
   void Fold(const void* input, void* output, std::uint64_t count, const Type& type,

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -56,12 +56,6 @@ constexpr char kGetStreams[] = "_ZN3mlx4core11get_streamsEv";
 constexpr char kSynchronize[] = "_ZN3mlx4core11synchronizeENS0_6StreamE";
 constexpr char kScheduler[] = "_ZN3mlx4core9scheduler9schedulerEv";
 
-struct Finished {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool value = false;
-};
-
 MlxStreams MlxStreams::Find(const void* caller) {
   MlxStreams found;
   Dl_info library;
@@ -86,8 +80,10 @@ MlxStreams MlxStreams::Find(const void* caller) {
 // The work runs on another thread, which may block until the process ends.
 bool MlxStreams::AwaitEnd(std::chrono::seconds most) const {
   if (get_streams_ == nullptr) return true;
-  const auto finished = std::make_shared<Finished>();
-  const auto run = [get_streams = get_streams_, synchronize = synchronize_, finished] {
+  std::promise<void> finished;
+  const std::future<void> end = finished.get_future();
+  auto run = [get_streams = get_streams_, synchronize = synchronize_,
+              finished = std::move(finished)]() mutable {
     try {
       for (const Stream& stream : get_streams()) {
         try {
@@ -99,17 +95,14 @@ bool MlxStreams::AwaitEnd(std::chrono::seconds most) const {
     } catch (const std::exception& error) {  // Out of memory.
       std::fprintf(stderr, "mlxcomm: at exit: %s\n", error.what());
     }
-    const std::lock_guard lock(finished->mutex);
-    finished->value = true;
-    finished->changed.notify_all();
+    finished.set_value();
   };
   try {
-    std::thread(run).detach();
+    std::thread(std::move(run)).detach();
   } catch (const std::exception&) {  // No thread is available.
     return false;
   }
-  std::unique_lock lock(finished->mutex);
-  return finished->changed.wait_for(lock, most, [&finished] { return finished->value; });
+  return end.wait_for(most) == std::future_status::ready;
 }
 
 struct Process {
