@@ -18,20 +18,7 @@ constexpr std::size_t kHeaderBytes = 64;
 
 }  // namespace
 
-ArenaRange::ArenaRange(ArenaRange&& other) noexcept
-    : owner_(std::move(other.owner_)), range_(std::exchange(other.range_, nullptr)) {}
-
-ArenaRange& ArenaRange::operator=(ArenaRange&& other) noexcept {
-  std::swap(owner_, other.owner_);
-  std::swap(range_, other.range_);
-  return *this;
-}
-
-ArenaRange::~ArenaRange() {
-  if (range_ != nullptr) mlxcomm_buffer_free(owner_->connection, range_);
-}
-
-std::byte* ArenaRange::data() const { return static_cast<std::byte*>(range_) + kHeaderBytes; }
+std::byte* ArenaRange::data() const { return static_cast<std::byte*>(range_.get()) + kHeaderBytes; }
 
 ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
   mlxcomm_error error;
@@ -55,7 +42,7 @@ std::optional<GivenData> ArenaRange::AsData(const std::shared_ptr<ArenaRange>& r
 #if defined(__APPLE__)
   const auto page = static_cast<std::uint64_t>(::getpagesize());
   const std::uint64_t whole = (bytes + page - 1) / page * page;
-  const allocator::Buffer buffer = SharedBuffer(allocator::allocator(), range->range_, whole);
+  const allocator::Buffer buffer = SharedBuffer(allocator::allocator(), range->range_.get(), whole);
   if (buffer.ptr() == nullptr) return std::nullopt;
   return GivenData{buffer, [range](allocator::Buffer held) { allocator::release(held); }};
 #else

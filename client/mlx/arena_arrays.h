@@ -45,11 +45,7 @@ inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator
 class ArenaRange {
  public:
   ArenaRange() = default;
-  ArenaRange(std::shared_ptr<Connected> owner, void* range)
-      : owner_(std::move(owner)), range_(range) {}
-  ArenaRange(ArenaRange&& other) noexcept;
-  ArenaRange& operator=(ArenaRange&& other) noexcept;
-  ~ArenaRange();
+  ArenaRange(std::shared_ptr<Connected> owner, void* range) : range_(range, {std::move(owner)}) {}
 
   bool is_empty() const { return range_ == nullptr; }
   // The elements; on Linux MLX keeps a buffer's size in front of them.
@@ -65,8 +61,11 @@ class ArenaRange {
   static ArenaRange AllocateIfRoom(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
 
  private:
-  std::shared_ptr<Connected> owner_;
-  void* range_ = nullptr;
+  struct Frees {
+    std::shared_ptr<Connected> owner;
+    void operator()(void* range) const { mlxcomm_buffer_free(owner->connection, range); }
+  };
+  std::unique_ptr<void, Frees> range_;
 };
 
 }  // namespace mlxcomm::graph

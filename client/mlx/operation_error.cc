@@ -20,13 +20,6 @@ class RecentErrors {
   }
   std::optional<FailureDetails> Find(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [known, details] : entries_) {
-      if (known == text && !known.empty()) return details;
-    }
-    return std::nullopt;
-  }
-  std::optional<FailureDetails> FindWithin(std::string_view text) {
-    const std::lock_guard lock(mutex_);
     for (std::size_t back = 1; back <= entries_.size(); ++back) {
       const auto& [known, details] = entries_[(next_ + entries_.size() - back) % entries_.size()];
       if (!known.empty() && text.find(known) != std::string_view::npos) return details;
@@ -83,10 +76,6 @@ OperationError::OperationError(FailureDetails details)
 
 std::optional<FailureDetails> FindRecentFailure(std::string_view text) {
   return Recent().Find(text);
-}
-
-std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text) {
-  return Recent().FindWithin(text);
 }
 
 std::string TextOf(const FailureDetails& details) {

@@ -33,11 +33,9 @@ class OperationError : public std::runtime_error {
   FailureDetails details_;
 };
 
-// Finds a recent failure by its text: MLX's evaluation rethrows it as a std::runtime_error with
-// only the text.
+// Finds the latest failure whose text is part of `text`: MLX's evaluation rethrows it as a
+// std::runtime_error with only the text.
 std::optional<FailureDetails> FindRecentFailure(std::string_view text);
-// Finds the latest failure whose text is part of `text`.
-std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
 
 // "RANK_LOST: rank 1 ..."
 std::string TextOf(const FailureDetails& details);

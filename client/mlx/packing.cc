@@ -1,5 +1,6 @@
 #include "client/mlx/packing.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -30,13 +31,6 @@ mx::array Concatenated(const std::vector<mx::array>& arrays, const mx::Stream& s
   flat.reserve(arrays.size());
   for (const mx::array& value : arrays) flat.push_back(Flat(value, stream));
   return mx::concatenate(flat, 0, stream);
-}
-
-std::vector<mx::Shape> ShapesOf(const std::vector<mx::array>& arrays) {
-  std::vector<mx::Shape> shapes;
-  shapes.reserve(arrays.size());
-  for (const mx::array& value : arrays) shapes.push_back(value.shape());
-  return shapes;
 }
 
 std::size_t ElementsOf(const mx::Shape& shape) {
@@ -78,56 +72,7 @@ class PackPrimitive final : public mx::UnaryPrimitive {
   void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
     throw std::runtime_error("[mlxcomm] pack: expected a CPU stream");
   }
-  std::vector<mx::array> jvp(const std::vector<mx::array>& primals,
-                             const std::vector<mx::array>& tangents,
-                             const std::vector<int>& argnums) override {
-    std::vector<mx::array> all;
-    all.reserve(primals.size());
-    for (const mx::array& primal : primals) all.push_back(mx::zeros_like(primal, stream()));
-    for (std::size_t i = 0; i < argnums.size(); ++i) {
-      all.at(static_cast<std::size_t>(argnums[i])) = tangents.at(i);
-    }
-    return {Concatenated(all, stream())};
-  }
-  std::vector<mx::array> vjp(const std::vector<mx::array>& primals,
-                             const std::vector<mx::array>& cotangents,
-                             const std::vector<int>& argnums,
-                             const std::vector<mx::array>&) override {
-    const std::vector<mx::array> all = Unpack(cotangents.at(0), ShapesOf(primals));
-    std::vector<mx::array> gradients;
-    for (const int argument : argnums)
-      gradients.push_back(all.at(static_cast<std::size_t>(argument)));
-    return gradients;
-  }
-  // Shape (batch, elements).
-  std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
-                                                           const std::vector<int>& axes) override {
-    int batch = 1;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (axes[i] >= 0) batch = inputs[i].shape(axes[i]);
-    }
-    std::vector<mx::array> rows;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (axes[i] >= 0) {
-        const mx::array front = mx::moveaxis(inputs[i], axes[i], 0, stream());
-        const mx::Shape one(front.shape().begin() + 1, front.shape().end());
-        rows.push_back(mx::reshape(front, {batch, static_cast<int>(ElementsOf(one))}, stream()));
-      } else {
-        const int elements = static_cast<int>(inputs[i].size());
-        rows.push_back(
-            mx::broadcast_to(Flat(inputs[i], stream()), mx::Shape{batch, elements}, stream()));
-      }
-    }
-    return {{mx::concatenate(rows, 1, stream())}, {0}};
-  }
-  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
-    std::size_t elements = 0;
-    for (const mx::array& input : inputs) elements += input.size();
-    return {mx::Shape{static_cast<int>(elements)}};
-  }
   const char* name() const override { return "pack"; }
-  // mx.compile must not merge equal ones, because the operation overwrites its packed array.
-  bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
   // Arena memory if MLX accepts it and there is room, otherwise MLX's own memory, which the
@@ -153,17 +98,14 @@ class PackPrimitive final : public mx::UnaryPrimitive {
 
 mx::array Pack(const std::vector<mx::array>& arrays, const std::shared_ptr<Connected>& connected) {
   const mx::Stream stream = mx::default_stream(mx::default_device());
-  if (stream.device != mx::Device::cpu) return Concatenated(arrays, stream);
+  const bool is_traced = std::ranges::any_of(arrays, &mx::array::is_tracer);
+  if (is_traced || stream.device != mx::Device::cpu) return Concatenated(arrays, stream);
   std::vector<mx::array> inputs;
   inputs.reserve(arrays.size());
   std::size_t elements = 0;
   for (const mx::array& value : arrays) {
     inputs.push_back(mx::contiguous(value, false, stream));
     elements += value.size();
-  }
-  if (elements > kElementsMax) {
-    throw std::invalid_argument("[mlxcomm] pack: expected fewer than 2^31 elements in total, got " +
-                                std::to_string(elements));
   }
   return mx::array(mx::Shape{static_cast<int>(elements)}, arrays.at(0).dtype(),
                    std::make_shared<PackPrimitive>(stream, connected), std::move(inputs));

@@ -4,7 +4,8 @@
 //   arrays ──Pack──▶ one array ──operation──▶ one array ──Unpack──▶ arrays (views)
 //
 // On a CPU stream the packed array is in the arena, so packing replaces the copy that each input
-// needs. On a GPU stream MLX concatenates. The operation may overwrite the packed array.
+// needs, and the operation may overwrite it. On a GPU stream, and while a transformation traces the
+// arrays, MLX concatenates.
 //
 // Owner: the arrays. Thread: the caller's; evaluated by MLX. Memory: the arena's, or MLX's if the
 // arena is full or results are copied (result_memory.h). Unpacked arrays share one range.

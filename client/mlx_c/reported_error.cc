@@ -42,7 +42,7 @@ graph::FailureDetails DetailsOf(const std::exception& error) {
   if (const auto* const failed = dynamic_cast<const graph::OperationError*>(&error)) {
     return failed->details();
   }
-  if (auto recent = graph::FindRecentFailureWithin(error.what())) return *recent;
+  if (auto recent = graph::FindRecentFailure(error.what())) return *recent;
   graph::FailureDetails details;
   details.code = dynamic_cast<const std::invalid_argument*>(&error) != nullptr
                      ? MLXCOMM_INVALID_ARGUMENT
@@ -76,7 +76,7 @@ void mlxcomm_mlx_last_error(mlxcomm_mlx_error* res) {
 
 int mlxcomm_mlx_find_error(mlxcomm_mlx_error* res, const char* text) {
   if (res == nullptr || text == nullptr) return 1;
-  const auto found = mlxcomm::graph::FindRecentFailureWithin(text);
+  const auto found = mlxcomm::graph::FindRecentFailure(text);
   if (!found.has_value()) return 1;
   mlxcomm::mlx_c::Write(*found, *res);
   return 0;
