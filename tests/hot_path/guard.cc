@@ -3,7 +3,6 @@
 // first violation ends the process and reports the place.
 //
 //   MLXCOMM_GUARD=FILE    armed while the first byte of FILE is not '0'
-//   MLXCOMM_GUARD_TELL=1 reports every place once and continues, to find all of them
 //   MLXCOMM_GUARD_SPARES=LIBRARY  allocations by this library's own code are allowed
 //
 // Taking a free lock needs a few nanoseconds, and asio's loop takes its own each turn; only waiting
@@ -18,7 +17,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +27,6 @@
 namespace {
 
 const volatile char* g_flag = nullptr;
-bool g_reports = false;
 std::uintptr_t g_spared_begin = 0;
 std::uintptr_t g_spared_end = 0;
 thread_local bool t_watched = false;
@@ -43,33 +40,16 @@ Function Next(Function, const char* name) {
 // The flag is read for every call, so that threads need no message.
 bool Armed() { return t_watched && !t_inside && g_flag != nullptr && *g_flag != '0'; }
 
-// Reports places that were not reported yet, by the addresses of their callers.
-bool IsNew(void* const* frames, int count) {
-  static std::atomic<std::uintptr_t> reported[256];
-  std::uintptr_t place = 0;
-  for (int i = 2; i < count; ++i) place = place * 31 + reinterpret_cast<std::uintptr_t>(frames[i]);
-  for (auto& slot : reported) {
-    std::uintptr_t empty = 0;
-    if (slot.load() == place) return false;
-    if (slot.compare_exchange_strong(empty, place)) return true;
-    if (slot.load() == place) return false;
-  }
-  return false;
-}
-
-void Violated(const char* what) {
+[[noreturn]] void Violated(const char* what) {
   t_inside = true;
   void* frames[24];
   const int count = ::backtrace(frames, 24);
-  if (!g_reports || IsNew(frames, count)) {
-    char line[64];
-    const int bytes = std::snprintf(line, sizeof line, "hot path guard: %s\n", what);
-    (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(bytes));
-    ::backtrace_symbols_fd(frames, count, STDERR_FILENO);
-    (void)!::write(STDERR_FILENO, "hot path guard: end\n", 20);
-  }
-  if (!g_reports) std::abort();
-  t_inside = false;
+  char line[64];
+  const int bytes = std::snprintf(line, sizeof line, "hot path guard: %s\n", what);
+  (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(bytes));
+  ::backtrace_symbols_fd(frames, count, STDERR_FILENO);
+  (void)!::write(STDERR_FILENO, "hot path guard: end\n", 20);
+  std::abort();
 }
 
 void Watch(const char* what) {
@@ -96,7 +76,6 @@ int FindSpared(dl_phdr_info* object, std::size_t, void* name) {
 __attribute__((constructor)) void Begin() {
   void* frames[4];
   ::backtrace(frames, 4);  // Loads what it needs, which allocates.
-  g_reports = std::getenv("MLXCOMM_GUARD_TELL") != nullptr;
   if (char* const library = std::getenv("MLXCOMM_GUARD_SPARES")) {
     ::dl_iterate_phdr(FindSpared, library);
   }
