@@ -9,7 +9,6 @@ replaces means the same group, that of this process's job. Everything else follo
 import functools
 import logging
 import os
-import sys
 from collections.abc import Iterable
 from typing import Optional, Union
 
@@ -19,14 +18,14 @@ from . import UnavailableError, _mlxcomm, arguments, call_checks, operations
 from ._check_mlx import WITH_GROUP
 from .arguments import BACKENDS, Backend
 from .environment import find_place
-from .fused import install_fused, uninstall_fused
+from .fused import install_fused, replace_everywhere, uninstall_fused
 from .groups import default_place, join_place, set_default_place
 from .tracebacks import ends_at_caller
 
 _log = logging.getLogger("mlxcomm")
 _OURS = "mlxcomm"
 _originals = {}
-_replaced = []  # (module, name, original): functions that a program had imported by name.
+_wrapped = {}  # By name, like _originals.
 _taken = set()
 _reported = set()  # MLX's own backends whose use was logged.
 # By process id (a forked child starts empty), then backend: the place that init returned, or None for a group
@@ -62,15 +61,14 @@ def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
     for name in WITH_GROUP + ("init", "is_available", "clear_backends"):
         if hasattr(module, name):
             _originals[name] = getattr(module, name)
-    wrapped = {name: _with_default_group(name, _originals[name]) for name in WITH_GROUP
-               if name in _originals}
-    wrapped["init"] = functools.wraps(_originals["init"])(ends_at_caller(init))
-    wrapped["is_available"] = functools.wraps(_originals["is_available"])(ends_at_caller(is_available))
+    _wrapped.update((name, _with_default_group(name, _originals[name])) for name in WITH_GROUP
+                    if name in _originals)
+    _wrapped["init"] = functools.wraps(_originals["init"])(ends_at_caller(init))
+    _wrapped["is_available"] = functools.wraps(_originals["is_available"])(ends_at_caller(is_available))
     if "clear_backends" in _originals:
-        wrapped["clear_backends"] = functools.wraps(_originals["clear_backends"])(_clear_backends)
-    for name, function in wrapped.items():
-        setattr(module, name, function)
-    _replace_imported(wrapped)
+        _wrapped["clear_backends"] = functools.wraps(_originals["clear_backends"])(_clear_backends)
+    # A program that did ``from mlx.core.distributed import init`` would silently get a group of one.
+    replace_everywhere({_originals[name]: function for name, function in _wrapped.items()})
     install_fused()
     _log.info("mx.distributed uses mlxcommd for the backends %s", ", ".join(sorted(_taken)))
 
@@ -83,29 +81,11 @@ def uninstall() -> None:
     """
     global _taken
     uninstall_fused()
-    for name, original in _originals.items():
-        setattr(mx.distributed, name, original)
-    for module, name, original in _replaced:
-        setattr(module, name, original)
-    _replaced.clear()
+    replace_everywhere({function: _originals[name] for name, function in _wrapped.items()})
+    _wrapped.clear()
     _originals.clear()
     _given.clear()
     _taken = set()
-
-
-def _replace_imported(wrapped):
-    """Replaces the originals in modules that did ``from mlx.core.distributed import init`` earlier: there
-    they would silently give a group of one."""
-    by_original = {id(_originals[name]): function for name, function in wrapped.items()}
-    for module in list(sys.modules.values()):
-        names, own = getattr(module, "__dict__", None), getattr(module, "__name__", None)
-        is_ours = isinstance(own, str) and own.split(".")[0] == "mlxcomm"
-        if module is mx.distributed or not isinstance(names, dict) or is_ours:
-            continue
-        for name, value in list(names.items()):
-            if id(value) in by_original:
-                _replaced.append((module, name, value))
-                setattr(module, name, by_original[id(value)])
 
 
 # MLX's functions as operations of this package, which record the calling line.

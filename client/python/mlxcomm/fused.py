@@ -1,21 +1,14 @@
-"""Replaces two functions of mlx.nn by versions with fewer operations. For each operation the ranks wait for
-each other, and with a GPU each adds two crossings between GPU and CPU streams.
+"""Replaces mlx.nn.average_gradients by a version with one operation for each 32 MiB of gradients of one
+dtype; MLX needs one for each array when dtypes differ. For each operation the ranks wait for each other, and
+with a GPU each adds two crossings between GPU and CPU streams.
 
-    average_gradients  one operation for each 32 MiB of gradients of one dtype; MLX needs one for each array
-                       when dtypes differ
-    sum_gradients      for sharded layers: layers with the same input x (the projections for query, key and
-                       value) share one operation in the backward pass
-
-``mlxcomm.install()`` replaces them for mlxcomm's groups only. If the program replaces
+``mlxcomm.install()`` replaces it for mlxcomm's groups only. If the program replaces
 ``mx.distributed.all_sum`` (a profiler, a test), MLX's own code runs and calls the replacement.
 """
 
-import collections
 import functools
 import math
 import sys
-import threading
-import weakref
 from numbers import Real
 from typing import Any, Optional, TypeVar
 
@@ -32,10 +25,10 @@ from .tracebacks import ends_at_caller
 Tree = TypeVar("Tree")
 BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 
-_UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
-_put_there: list = []  # (function's name, MLX's own, ours)
-_waiting: list = []    # AfterImport hooks for modules that are not imported yet.
-_all_sum = None        # mx.distributed.all_sum after install().
+_UTILS = "mlx.nn.utils"
+_replaced: list = []  # MLX's function and ours.
+_waiting: list = []   # The AfterImport hook, if the module is not imported yet.
+_all_sum = None       # mx.distributed.all_sum after install().
 
 
 @ends_at_caller
@@ -120,26 +113,23 @@ def _leaves(name, tree):
 
 
 def install_fused() -> None:
-    """Replaces the functions now if their modules are loaded, otherwise when they are imported."""
+    """Replaces the function now if its module is loaded, otherwise when it is imported."""
     global _all_sum
-    if _put_there or _waiting:
+    if _replaced or _waiting:
         return
     _all_sum = mx.distributed.all_sum
-    for name, function, put in ((_UTILS, "average_gradients", _put_average_gradients),
-                                (_LAYERS, "sum_gradients", _put_sum_gradients)):
-        if hasattr(sys.modules.get(name), function):  # A module that is still loading may not have it.
-            put()
-        else:
-            _waiting.append(AfterImport(name, put))
+    if hasattr(sys.modules.get(_UTILS), "average_gradients"):  # Not while the module is still loading.
+        _put_average_gradients()
+    else:
+        _waiting.append(AfterImport(_UTILS, _put_average_gradients))
 
 
 def uninstall_fused() -> None:
     for hook in _waiting:
         hook.forget()
     _waiting.clear()
-    for name, original, ours in _put_there:
-        _replace_everywhere(ours, name, original)
-    _put_there.clear()
+    replace_everywhere({ours: original for original, ours in _replaced})
+    _replaced.clear()
 
 
 def _put_average_gradients():
@@ -153,7 +143,8 @@ def _put_average_gradients():
             return average_gradients(gradients, group, all_reduce_size, communication_stream)
         return original(gradients, group, all_reduce_size, communication_stream)
 
-    _put("average_gradients", original, chosen)
+    _replaced.append((original, chosen))
+    replace_everywhere({original: chosen})
 
 
 def _is_for_us(group, gradients):
@@ -166,65 +157,13 @@ def _is_for_us(group, gradients):
         return False
 
 
-def _put_sum_gradients():
-    original = sys.modules[_LAYERS].sum_gradients
-
-    @functools.lru_cache
-    def chosen(group):
-        marked = original(group)
-        return _OnceForEach(marked) if group.size() > 1 and is_ours(group) else marked
-
-    _put("sum_gradients", original, functools.wraps(original)(chosen))
-
-
-class _OnceForEach:
-    """An identity whose gradient is summed over the ranks. The same array gives the same result, so MLX adds
-    the cotangents of all its users before the one operation that sums them.
-
-    It tracks arrays that are being differentiated, for each thread and default stream, as long as the Python
-    object lives and still refers to the same array (x += y makes it another).
-    """
-
-    def __init__(self, marked):
-        self._marked = marked
-        self._of_thread = threading.local()
-
-    def __call__(self, x):
-        if not _mlxcomm.is_traced(x) or mx.distributed.all_sum is not _all_sum:
-            return self._marked(x)
-        known = self._known()
-        place = id(x)
-        stream = mx.default_stream(mx.default_device())
-        one = known.get(place)
-        if one is None or one.stream != stream or not _mlxcomm.is_same(one.array, x):
-            forget = functools.partial(_forget, known, place)
-            one = known[place] = _Known(weakref.ref(x, forget), stream, _mlxcomm.same(x), self._marked(x))
-        return _mlxcomm.same(one.result)  # A new object, so that += on it changes no other user's.
-
-    def _known(self):
-        """Returns this thread's table, by id() of the input."""
-        if not hasattr(self._of_thread, "known"):
-            self._of_thread.known = {}
-        return self._of_thread.known
-
-
-_Known = collections.namedtuple("_Known", "reference stream array result")
-
-
-def _forget(known, place, reference):
-    one = known.get(place)
-    if one is not None and one.reference is reference:
-        del known[place]
-
-
-def _put(name, original, ours):
-    _put_there.append((name, original, ours))
-    _replace_everywhere(original, name, ours)
-
-
-def _replace_everywhere(old, name, new):
-    """Also replaces the function in modules that did ``from mlx.nn import average_gradients``."""
+def replace_everywhere(functions: dict) -> None:
+    """Replaces functions in their modules, and in those that imported them by name, except this package's."""
+    by_old = {id(old): new for old, new in functions.items()}
     for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if isinstance(names, dict) and names.get(name) is old:
-            setattr(module, name, new)
+        names, own = getattr(module, "__dict__", None), getattr(module, "__name__", None)
+        if not isinstance(names, dict) or (isinstance(own, str) and own.split(".")[0] == "mlxcomm"):
+            continue
+        for name, value in list(names.items()):
+            if id(value) in by_old:
+                setattr(module, name, by_old[id(value)])

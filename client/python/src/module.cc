@@ -246,10 +246,6 @@ void BindMany(nb::module_& m) {
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("crossings", &CountCrossings);
-  // Two Python objects may share one MLX array, and an object may get another one (x += y).
-  m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
-  m.def("is_traced", [](const array& a) { return a.is_tracer(); });
-  m.def("same", [](const array& a) { return array(a); });  // Returns a new Python object.
 }
 
 void BindOperations(nb::module_& m) {
