@@ -260,7 +260,7 @@ def test_a_program_that_cannot_run_is_reported_in_a_line(arguments, words):
 
 
 def test_code_is_run_and_v_shows_what_was_hooked():
-    done = completed([sys.executable, "-m", "mlxcomm", "-v", "-u", "-c", "import sys; print(sys.argv)", "a"])
+    done = completed([sys.executable, "-m", "mlxcomm", "-v", "-c", "import sys; print(sys.argv)", "a"])
     assert done.stdout.strip() == "['-c', 'a']"
     assert "uses mlxcommd for the backends any, jaccl, mpi" in done.stderr
 

@@ -1,8 +1,7 @@
-"""python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs an unmodified program
+"""python -m mlxcomm [-v] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs an unmodified program
 through the daemon."""
 
 import importlib.machinery
-import io
 import logging
 import os
 import runpy
@@ -10,13 +9,12 @@ import sys
 import types
 import zipfile
 
-USAGE = ("usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]\n"
+USAGE = ("usage: python -m mlxcomm [-v] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]\n"
          "       python -m mlxcomm firstlight [OPTION...]")
 HELP = """
 Runs an unmodified program; its mx.distributed uses the daemon.
 
   -v         log which backends are replaced
-  -u         do not buffer output, as in python -u
   -m MODULE  run a module or package
   -c CODE    run this code
   SCRIPT     run a file, or a folder or zip file with a __main__.py
@@ -27,13 +25,6 @@ firstlight checks what mlxcomm assumes about Macs and writes a report; see its -
 def wrong(text):
     print(f"python -m mlxcomm: {text}\n{USAGE}", file=sys.stderr)
     return 2
-
-
-def write_at_once():
-    if sys.stdout is not None:
-        old = sys.stdout
-        sys.stdout = io.TextIOWrapper(open(old.fileno(), "wb", 0, closefd=False), encoding=old.encoding,
-                                      errors=old.errors, write_through=True)
 
 
 def begin_traceback_at_program():
@@ -66,9 +57,6 @@ def run(way, what):
         return runpy._run_module_as_main("__main__", alter_argv=False)
     if way == "-c":
         sys.argv[0], code = way, compile(what, "<string>", "exec")
-    elif what.endswith(".pyc"):
-        main.__file__, main.__loader__ = path, importlib.machinery.SourcelessFileLoader("__main__", path)
-        code = main.__loader__.get_code("__main__")
     else:
         main.__file__, main.__loader__ = path, importlib.machinery.SourceFileLoader("__main__", path)
         code = compile(main.__loader__.get_data(path), path, "exec")
@@ -90,8 +78,6 @@ def main():
         if option == "-v":
             logging.basicConfig(format="%(name)s: %(message)s")
             logging.getLogger("mlxcomm").setLevel(logging.INFO)
-        elif option == "-u":
-            write_at_once()
         elif option in ("-m", "-c"):
             way = option
         else:

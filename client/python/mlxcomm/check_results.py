@@ -16,24 +16,18 @@ _ARENA_BYTES = 1024 * 1024
 _TIMEOUT_NS = 10 * 10**9
 
 
-def judge(why_results_are_copied):
-    """Returns the line and the exit code. The argument is called with whether to read on the device."""
-    why = why_results_are_copied(False)
-    if why:
-        return f"copied: {why}", 0
-    why = why_results_are_copied(True)
-    return (f"wrong: {why}", 1) if why else ("shared", 0)
-
-
 def main():
     try:
         group = _mlxcomm.join(f"check-results-{os.getpid()}", 0, 1, "", _TIMEOUT_NS, _ARENA_BYTES)
     except Error as error:
         print(error, file=sys.stderr)
         return 1
-    line, code = judge(lambda reads: _mlxcomm.why_results_are_copied(group, reads))
-    print(line)
-    return code
+    if why := _mlxcomm.why_results_are_copied(group, False):
+        print(f"copied: {why}")
+        return 0
+    why = _mlxcomm.why_results_are_copied(group, True)  # Reads on the device.
+    print(f"wrong: {why}" if why else "shared")
+    return 1 if why else 0
 
 
 if __name__ == "__main__":

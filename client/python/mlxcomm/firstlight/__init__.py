@@ -43,17 +43,15 @@ def parse(words):
     add("-o", "--output", metavar="FILE", default=time.strftime("mlxcomm-firstlight-%Y%m%d-%H%M%S.json"),
         help="file to write (mlxcomm-firstlight-TIME.json)")
     add("--steps", metavar="A,B", default=NAMES, help=f"run only these steps ({NAMES})")
-    add("--skip", metavar="A,B", default="", help="skip these steps")
     add("--yes", action="store_true", help="ask nothing, and skip what a person would have to do")
     add("--prompt-command", metavar="COMMAND",
         help="run this instead of asking a person to pull, plug or sleep")
     add("--large", metavar="SIZE", type=size, default="1G", help="size of the largest operation (1G)")
     add("--names", action="store_true", help="keep names and addresses in the report")
-    add("--json", action="store_true", help="print the report, too")
     add("--socket", metavar="PATH", help="the daemon's Unix socket")
     add("--config", metavar="FILE", help="the daemon's configuration, if no daemon is running")
     options = parser.parse_args(words)
-    for name in f"{options.steps},{options.skip}".strip(",").split(","):
+    for name in options.steps.split(","):
         if name not in NAMES.split(","):
             parser.error(f'unknown step "{name}"; expected some of {NAMES}')
     return options
@@ -114,12 +112,11 @@ def carry_out(options):
     try:
         with file:
             run = Run(options, Notes())
-            document = carry_out_steps(run, options)
-            file.write(document)
+            file.write(carry_out_steps(run, options))
     except BaseException:
         os.unlink(options.output)
         raise
-    print(document if options.json else f"{run.notes.summary()}\n{options.output}")
+    print(f"{run.notes.summary()}\n{options.output}")
 
 
 def carry_out_steps(run, options):
@@ -129,7 +126,7 @@ def carry_out_steps(run, options):
     begin = time.monotonic()
     for number, step in enumerate(STEPS, 1):
         began, name, why = time.monotonic(), step.__name__, NOT_ASKED
-        if name in options.steps.split(",") and name not in options.skip.split(","):
+        if name in options.steps.split(","):
             print(f"[{number}/{len(STEPS)}] {name}: {step.__doc__}", file=sys.stderr)
             why = run_step(run, step, begin + BUDGET_SECONDS)
             print(f"    skipped: {shown(why)}" if why else "    done", file=sys.stderr)
