@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import mlx.nn as nn
 import pytest
 
 from conftest import Process, completed, lines_of, mlxcommctl, wait_until
@@ -20,6 +21,15 @@ def test_operations_agree_with_numpy(cluster, nodes, ranks):
                         environment={"MLXCOMM_INSTALL": "all"}) for r in range(ranks)]
     for lines in lines_of(processes):
         assert json.loads(lines[-1])["agree"] > 500
+
+
+@pytest.mark.skipif(not hasattr(nn.layers.distributed, "fully_shard"), reason="this MLX has no fully_shard")
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 4)])
+def test_fully_sharded_training_is_that_of_one_process(cluster, nodes, ranks):
+    c = cluster(nodes)
+    processes = [c.rank(r, ranks, FOLDER / "fully_sharded.py", node=r % nodes) for r in range(ranks)]
+    for lines in lines_of(processes):
+        assert lines[-1].startswith("the same")
 
 
 def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):

@@ -46,11 +46,6 @@ def model(tmp_path_factory):
     return tiny_language_model.make(tmp_path_factory.mktemp("mlx-lm") / "model")
 
 
-# By package: a folder that takes each rank a long time to read when it starts, and the parts to keep.
-LEFT_OUT = {"transformers": ("models", {"auto", "encoder_decoder", tiny_language_model.KIND}),
-            "lm_eval": ("tasks", set())}
-
-
 def link_without(package, folder, kept, to):
     """The installed package through links; packages within `folder` that are not `kept` are empty, and
     other folders are missing."""
@@ -70,11 +65,10 @@ def link_without(package, folder, kept, to):
 
 @pytest.fixture(scope="session")
 def small_packages(model):
-    """The environment with the installed packages, without the parts that make them slow to start."""
+    """The environment with the installed transformers, without the models that take each rank a long time to
+    read when it starts."""
     packages = model.parent / "packages"
-    for package, (folder, kept) in LEFT_OUT.items():
-        if importlib.util.find_spec(package) is not None:
-            link_without(package, folder, kept, packages)
+    link_without("transformers", "models", {"auto", "encoder_decoder", tiny_language_model.KIND}, packages)
     path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH")]))
     return {"PYTHONPATH": path}
 
@@ -305,63 +299,3 @@ def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, t
     # Gradients go as one array; a validation, a report and the test sum two numbers each.
     pairs = 3 + ITERATIONS // REPORTED_EVERY + 1
     assert c.all_done_on_one_node() == ({} if ranks == 1 else {"all_reduce": ITERATIONS + 2 * pairs})
-
-
-WITH_EVALUATE = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None,
-                                   reason="no lm-eval, which mlx_lm.evaluate needs (requirements-slow.txt)")
-
-
-@pytest.fixture(scope="session")
-def tasks(model, alone):
-    """Answers to guess, and answers to generate, two of them right; each rank has the same number."""
-    folder = model.parent / "tasks"
-    folder.mkdir()
-    documents = [{"question": f"{number}+{number}", "answer": f"={2 * number}"} for number in range(8)]
-    said = [{"question": f"why {number}?", "answer": "because"} for number in range(6)]
-    said += [{"question": question, "answer": answer} for question, answer
-             in zip(["how are you today?", "(3+4)*5"], alone["texts"])]
-    kinds = {
-        "guess": (documents, "output_type: loglikelihood\n"
-                             "metric_list: [{metric: perplexity}, {metric: acc}]\n"),
-        "say": (said, "output_type: generate_until\nmetric_list: [{metric: exact_match}]\n"
-                      f"generation_kwargs: {{until: ['<end>'], do_sample: false, max_gen_toks: {LENGTH}}}\n"),
-    }
-    for name, (lines, how) in kinds.items():
-        data = folder / f"{name}.jsonl"
-        data.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="ascii")
-        (folder / f"{name}.yaml").write_text(
-            f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
-            f"test_split: test\ndoc_to_text: '{{{{question}}}}'\ndoc_to_target: '{{{{answer}}}}'\n"
-            f"target_delimiter: ''\n{how}", encoding="ascii")
-    return folder
-
-
-def evaluate(model, results):
-    return python_m("mlx_lm", "evaluate", "--model", model, "--tasks", "guess.yaml", "say.yaml",
-                    "--output-dir", results)
-
-
-def results_in(folder):
-    [file] = folder.iterdir()
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return {name: {metric.split(",")[0]: value for metric, value in found[name].items()
-                   if isinstance(value, float) and "stderr" not in metric} for name in ("guess", "say")}
-
-
-@pytest.fixture(scope="session")
-def evaluated_alone(run, model, tasks):
-    run(evaluate(model, tasks / "alone"), cwd=tasks)
-    results = results_in(tasks / "alone")
-    assert results["say"]["exact_match"] == 2 / 8 and results["guess"]["perplexity"] > 1
-    return results
-
-
-@WITH_EVALUATE
-@pytest.mark.slow
-def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_path, evaluated_alone):
-    c = counted(1)
-    run(c.launched(2, *evaluate(model, tmp_path / "results")), cwd=tasks)
-    for name, expected in evaluated_alone.items():
-        assert results_in(tmp_path / "results")[name] == pytest.approx(expected, rel=1e-5)
-    # It begins with a sum; a task's results need a maximum and two gathers.
-    assert c.all_done_on_one_node() == {"all_reduce": 1 + 2, "all_gather": 2 * 2}

@@ -1,7 +1,5 @@
 """Rank, size and job from launchers' variables."""
 
-import json
-
 import pytest
 from mlxcomm.environment import find_place
 
@@ -102,26 +100,6 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
     monkeypatch.setenv("MLX_RANK", "1")
     monkeypatch.setenv("MLX_WORLD_SIZE", "2")
     assert find_place() == ("default", 1, 2, True)
-
-
-# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job name made from the path
-# differed on each rank, so the ranks never found each other.
-@pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
-def test_ranks_of_mlx_launch_find_one_job_although_each_has_its_own_file(tmp_path, variable):
-    hosts = [["10.0.0.1:5000"], ["10.0.0.2:5001"], ["10.0.0.3:5002"]]
-    if variable == "MLX_IBV_DEVICES":
-        hosts = [[None, "rdma_en2", "rdma_en3"], ["rdma_en2", None, "rdma_en3"],
-                 ["rdma_en4", "rdma_en2", None]]
-    places = []
-    for rank in range(3):
-        file = tmp_path / f"tmp.{rank}"
-        file.write_text(json.dumps(hosts) + "\n")
-        places.append(place({"MLX_RANK": str(rank), variable: str(file)}))
-    assert [(p.rank, p.size) for p in places] == [(0, 3), (1, 3), (2, 3)]
-    assert len({p.job for p in places}) == 1 and places[0].job != "default"
-    other = tmp_path / "other"
-    other.write_text(json.dumps([row[::-1] for row in hosts[::-1]]))
-    assert place({"MLX_RANK": "0", variable: str(other)}).job != places[0].job
 
 
 def test_hostfile_may_be_an_object(tmp_path):
