@@ -353,13 +353,6 @@ bool Speaks(const Environment& environment, const Launcher& launcher) {
   return ReadNumber(launcher.sign, *sign, step).ok() && step < kSlurmFirstSpecialStep;
 }
 
-const Launcher* FindLauncher(const Environment& environment) {
-  for (const Launcher& launcher : kLaunchers) {
-    if (Speaks(environment, launcher)) return &launcher;
-  }
-  return nullptr;
-}
-
 Failure FindRank(const Environment& environment, const PlaceGiven& given, const Launcher* launcher,
                  Place& place) {
   std::optional<std::int64_t> rank = given.rank;
@@ -417,7 +410,9 @@ std::optional<std::string> ProcessEnvironment(const char* name) {
 }
 
 Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place& place) {
-  const Launcher* const launcher = FindLauncher(environment);
+  const auto* const found = std::ranges::find_if(
+      kLaunchers, [&](const Launcher& one) { return Speaks(environment, one); });
+  const Launcher* const launcher = found == std::end(kLaunchers) ? nullptr : found;
   place = {};
   place.launched = launcher != nullptr;
   if (Failure failure = FindRank(environment, given, launcher, place); !failure.ok())

@@ -37,7 +37,9 @@ mx::Shape Inserted(const mx::Shape& shape, std::size_t at, int length) {
 
 [[noreturn]] void ThrowMissing(const char* what, const Operation& operation) {
   std::string name = OperationKindName(operation.kind);
-  if (Reduces(operation.kind)) name += std::string("(op=\"") + NameOf(operation.op) + "\")";
+  if (Reduces(operation.kind))
+    name += std::string("(op=\"") + ReduceOperatorName(static_cast<ReduceOperator>(operation.op)) +
+            "\")";
   throw std::invalid_argument("[mlxcomm] " + name + " has no " + what);
 }
 

@@ -21,10 +21,6 @@ std::uint64_t RowElements(const mx::array& value) {
 
 }  // namespace
 
-const char* NameOf(mlxcomm_operator op) {
-  return ReduceOperatorName(static_cast<ReduceOperator>(op));
-}
-
 void CheckOperator(mx::Dtype type, mlxcomm_operator op) {
   const auto asked = static_cast<ReduceOperator>(op);
   const auto its = static_cast<DataType>(DataTypeOf(type));

@@ -37,7 +37,6 @@ struct Operation {
   bool Writes(std::uint32_t rank) const { return RowOf(kind).output.IsOn(rank, root); }
 };
 
-const char* NameOf(mlxcomm_operator op);
 // Throws std::invalid_argument if the operator does not support the dtype.
 void CheckOperator(mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);

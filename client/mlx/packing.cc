@@ -22,14 +22,12 @@ namespace mx = mlx::core;
 
 constexpr std::size_t kElementsMax = INT32_MAX;  // MLX's limit for an axis.
 
-mx::array Flat(const mx::array& value, const mx::Stream& stream) {
-  return mx::reshape(value, {static_cast<int>(value.size())}, stream);
-}
-
 mx::array Concatenated(const std::vector<mx::array>& arrays, const mx::Stream& stream) {
   std::vector<mx::array> flat;
   flat.reserve(arrays.size());
-  for (const mx::array& value : arrays) flat.push_back(Flat(value, stream));
+  for (const mx::array& value : arrays) {
+    flat.push_back(mx::reshape(value, {static_cast<int>(value.size())}, stream));
+  }
   return mx::concatenate(flat, 0, stream);
 }
 

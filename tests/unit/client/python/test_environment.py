@@ -94,14 +94,6 @@ def test_arguments_and_the_jobs_own_variable_win():
     assert place({"MLX_RANK": "1"}, size=2)[1:3] == (1, 2)
 
 
-def test_environment_of_the_process_is_the_default(monkeypatch):
-    for name in ("MLX_HOSTFILE", "MLXCOMM_JOB"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MLX_RANK", "1")
-    monkeypatch.setenv("MLX_WORLD_SIZE", "2")
-    assert find_place() == ("default", 1, 2, True)
-
-
 def test_hostfile_may_be_an_object(tmp_path):
     file = tmp_path / "hosts"
     file.write_text('{"hosts": [{"ssh": "a"}, {"ssh": "b"}]}')
