@@ -5,10 +5,9 @@
 //   mlxcommd --try-platform watch    prints a line for each interface that changes until its
 //                                    standard output is closed: UNIX_NS, "up" or "down", NAME
 //
-// Trials leave nothing behind, and send only a hello to a port that no program uses.
+// Trials leave nothing behind.
 //
-// Thread: main, of a process that does nothing else. Memory: some megabytes; much address space for
-// a moment.
+// Thread: main, of a process that does nothing else. Memory: some megabytes.
 #pragma once
 
 #include <string>

@@ -12,19 +12,10 @@ system
   port-service guess each Thunderbolt port has a network service of its own
   port-bridge users Thunderbolt ports are members of bridge0 by default
 platform
-  page-size xnu macOS has pages of 16 KiB
   shm-fixed-size xnu the size of shared memory cannot be changed once it is set
-  shm-name xnu shared memory may have a name of 25 characters
-  shm-sparse xnu shared memory as large as the machine's costs only the pages that are touched
-  shm-passed xnu shared memory can be passed over a Unix socket and mapped by the receiver
-  bell xnu ringing a doorbell several times wakes its reader once
   wake-time guess a sleeping thread wakes within 100 us of its doorbell (median)
-  peer-process xnu a Unix socket gives its peer's process and user
   full-backlog xnu connecting to a full backlog fails with EAGAIN on Linux, ECONNREFUSED on macOS
   process-exit xnu a process that is not the parent is notified of a process's exit
-  open-files xnu the limit of open files can be raised to its maximum, at most 65536
-  interface-watch xnu the system reports changes of interfaces
-  multicast xnu hellos can be sent on each interface, and do not come back
 gpu
   gpu-default mlx MLX's default device is the GPU
   gpu-small guess a sum of 1 KiB is right, and the default device computes with it

@@ -3,11 +3,13 @@ cannot run. Most work is done by other programs (mlxcommctl, mlxcommd's trials, 
 a deadline."""
 
 import contextlib
+import errno
 import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -136,9 +138,26 @@ def system(run):
         notes.file["findings"].append(f"{one['code']} {one['object']}: {one['found']}")
 
 
+def judge_full_backlog(notes):
+    """A listener that accepts nothing, and clients until one is refused."""
+    expected = errno.ECONNREFUSED if MACOS else errno.EAGAIN
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(f"{folder}/s")
+        listener.listen(1)
+        error = count = 0
+        while not error and (count := count + 1) <= 200:
+            client = sockets.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            error = client.connect_ex(f"{folder}/s")
+    notes.judge(error == expected, "full-backlog", f"at connection {count}: {os.strerror(error)}")
+
+
 def platform(run):
     """check the operating system"""
-    for name in [name for name, one in ASSUMPTIONS.items() if one.step == "platform"]:
+    judge_full_backlog(run.notes)
+    for name in [name for name, one in ASSUMPTIONS.items()
+                 if one.step == "platform" and name != "full-backlog"]:
         if run.left() < 1:  # A trial cut short would look like a hang.
             run.notes.leave_out(name, "the step ran out of time")
             continue

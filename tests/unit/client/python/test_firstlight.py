@@ -123,10 +123,10 @@ def first_light(tmp_path):
 
 
 def test_a_trial_that_crashes_or_lies_hides_no_other(first_light):
-    found, _ = first_light("platform", daemon="*bell) kill -SEGV $$ ;;\n*shm-name) echo maybe ;;\n"
+    found, _ = first_light("platform", daemon="*wake-time) kill -SEGV $$ ;;\n*shm-fixed-size) echo maybe ;;\n"
                                              "*) printf 'holds\\n\\377\\033[31m' ;;")
-    assert found["bell"]["verdict"] == "refuted" and "SIGSEGV" in found["bell"]["seen"]
-    assert found["shm-name"]["verdict"] == "refuted" and found["multicast"]["verdict"] == "confirmed"
+    assert found["wake-time"]["verdict"] == "refuted" and "SIGSEGV" in found["wake-time"]["seen"]
+    assert found["shm-fixed-size"]["verdict"] == "refuted" and found["process-exit"]["verdict"] == "confirmed"
 
 
 @pytest.mark.parametrize("answer", ["", "{", "[]", "null", '{"nodes": []}', '{"nodes": 7}', "\\377", "[[[[",
