@@ -38,7 +38,7 @@ Queue::Rung Queue::Sleep(std::unique_lock<std::mutex>& lock, std::uint64_t timeo
   has_reader_ = true;
   lock.unlock();
   if (completions_.PrepareToSleep()) {
-    rung.state = queue::WaitForDoorbell(doorbell_, timeout_ns, rung.page);
+    rung.state = queue::WaitForDoorbell(doorbell_, timeout_ns, &rung.page);
     completions_.WakeUp();
   }
   lock.lock();

@@ -50,7 +50,7 @@ class Queue {
   queue::RingResult Pop(queue::CompletionEntry& entry) { return completions_.Pop(entry); }
   Rung Drain() {
     Rung rung;
-    rung.state = queue::DrainDoorbell(doorbell_, rung.page);
+    rung.state = queue::DrainDoorbell(doorbell_, &rung.page);
     return rung;
   }
   // This thread becomes the reader until a completion arrives. Returns false if none arrived in

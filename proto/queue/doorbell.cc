@@ -19,28 +19,6 @@ bool Prepare(int end) {
          ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
 }
 
-// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the
-// descriptor readable.
-template <typename Receive>
-DoorbellState DrainBy(Receive receive) {
-  char bytes[4096];
-  for (;;) {
-    const ssize_t got = receive(bytes, sizeof bytes);
-    if (got > 0) return DoorbellState::kRung;
-    if (got == 0) return DoorbellState::kOtherSideGone;
-    if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
-                                                   : DoorbellState::kOtherSideGone;
-  }
-}
-
-bool WaitForInput(int doorbell, std::uint64_t timeout_ns) {
-  pollfd waited{doorbell, POLLIN, 0};
-  // Rounded up, so that a short wait does not become a spin.
-  const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
-  return ::poll(&waited, 1, static_cast<int>(ms)) > 0;
-}
-
 }  // namespace
 
 bool MakeDoorbellPair(int ends[2]) {
@@ -59,28 +37,29 @@ void RingDoorbell(int doorbell) {
   }
 }
 
-// The system closes descriptors that are not received.
-DoorbellState DrainDoorbell(int doorbell) {
-  return DrainBy([doorbell](char* bytes, std::size_t most) {
-    return ::recv(doorbell, bytes, most, MSG_DONTWAIT);
-  });
+// Reads once, so that a fast writer cannot block the reader. The remaining bytes keep the
+// descriptor readable.
+DoorbellState DrainDoorbell(int doorbell, int* descriptor) {
+  if (descriptor != nullptr) *descriptor = -1;
+  char bytes[4096];
+  for (;;) {
+    int count = 0;
+    const ssize_t got = ReceiveSome(doorbell, bytes, sizeof bytes, descriptor,
+                                    /*capacity=*/descriptor == nullptr ? 0 : 1, &count);
+    if (got > 0) return DoorbellState::kRung;
+    if (got == 0) return DoorbellState::kOtherSideGone;
+    if (errno == EINTR) continue;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
+                                                   : DoorbellState::kOtherSideGone;
+  }
 }
 
-DoorbellState DrainDoorbell(int doorbell, int& descriptor) {
-  descriptor = -1;
-  int count = 0;
-  return DrainBy([&](char* bytes, std::size_t most) {
-    return ReceiveSome(doorbell, bytes, most, &descriptor, /*capacity=*/1, &count);
-  });
-}
-
-DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns) {
-  return WaitForInput(doorbell, timeout_ns) ? DrainDoorbell(doorbell) : DoorbellState::kSilent;
-}
-
-DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor) {
-  descriptor = -1;
-  if (!WaitForInput(doorbell, timeout_ns)) return DoorbellState::kSilent;
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int* descriptor) {
+  if (descriptor != nullptr) *descriptor = -1;
+  pollfd waited{doorbell, POLLIN, 0};
+  // Rounded up, so that a short wait does not become a spin.
+  const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
+  if (::poll(&waited, 1, static_cast<int>(ms)) <= 0) return DoorbellState::kSilent;
   return DrainDoorbell(doorbell, descriptor);
 }
 

@@ -16,13 +16,11 @@ void RingDoorbell(int doorbell);
 
 enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 
-// Reads available bytes, up to a bound, without waiting.
-DoorbellState DrainDoorbell(int doorbell);
-// Same; the caller then owns a descriptor that was sent with a byte (-1: none).
-DoorbellState DrainDoorbell(int doorbell, int& descriptor);
+// Reads available bytes, up to a bound, without waiting. The caller then owns *descriptor, which
+// was sent with a byte (-1: none); with nullptr, descriptors are closed.
+DoorbellState DrainDoorbell(int doorbell, int* descriptor = nullptr);
 // Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither, or a signal has
 // arrived.
-DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns);
-DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor);
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int* descriptor = nullptr);
 
 }  // namespace mlxcomm::queue
