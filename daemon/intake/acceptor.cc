@@ -144,13 +144,6 @@ Failure Acceptor::MaySayHello(int descriptor,
                                        " are saying hello already: try again")};
 }
 
-asio::awaitable<void> Acceptor::LearnUser(uid_t uid, asio::steady_timer& deadline) {
-  if (users_.Find(uid, platform::MonotonicNow())) co_return;
-  users_.AwaitAnswer(uid, deadline);
-  co_await deadline.async_wait(kTuple);
-  users_.StopWaiting(uid, deadline);
-}
-
 void Acceptor::BeginHello(uid_t uid) {
   ++hellos_;
   ++users_hellos_[uid].under_way;
@@ -231,7 +224,11 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   } else {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) failure = co_await KeepPace(uid);
-    if (failure.ok()) co_await LearnUser(uid, deadline);
+    if (failure.ok() && !users_.Find(uid, platform::MonotonicNow())) {
+      users_.AwaitAnswer(uid, deadline);
+      co_await deadline.async_wait(kTuple);  // For the answer, or until the deadline.
+      users_.StopWaiting(uid, deadline);
+    }
     User user;
     if (failure.ok())
       failure = CheckWelcome(hello, *credentials);  // The daemon may be stopping now.

@@ -5,10 +5,8 @@
 //                      │                        │             │
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
-// An unknown process costs one socket and one small frame until the deadline. At most kHellosMax
-// hellos are open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the
-// daemon's own user. At most kAcceptsPerTurn connections are accepted before the next OnTurn(), so
-// that a flood does not block the loop.
+// An unknown process costs one socket and one small frame until the deadline. The constants below
+// limit open hellos, and connections in a turn, so that a flood does not block the loop.
 //
 // Owner: Intake. Thread: the loop's; refused() from any. Memory: the open hellos. The io_context
 // must not run after the acceptor is destroyed.
@@ -115,8 +113,6 @@ class Acceptor {
   void BeginToAccept();
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);
-  // Returns after the lookup of the user or at the hello's deadline.
-  asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
   asio::awaitable<Failure> KeepPace(uid_t uid);
   void BeginHello(uid_t uid);
   void EndHello(uid_t uid);

@@ -94,7 +94,7 @@ Failure Intake::CheckTools(const Peer& peer) const {
 
 Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                         const queue::PeerCredentials& credentials, const User& user) {
-  const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid, user};
+  const Peer peer{hello.role, credentials.uid, credentials.pid, user};
   if (hello.role != queue::ProcessRole::kClient) {
     const Failure failure = CheckTools(peer);
     return failure.ok() ? Open(socket, peer, 0, nullptr) : failure;
@@ -200,7 +200,9 @@ std::size_t Intake::Poll() {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[(turn_ + i) % polled_.size()];
     ChargeFailures(session);
-    std::size_t& of_user = TakenInTurn(*session.use(), turn_);
+    UserUse& use = *session.use();
+    if (std::exchange(use.turn, turn_) != turn_) use.taken_in_turn = 0;
+    std::size_t& of_user = use.taken_in_turn;
     for (std::size_t n = 0; n < kSubmissionsPerTurn && of_user < kSubmissionsOfUserPerTurn; ++n) {
       if (session.ended() || session.is_paused() || !TakeSubmission(session)) break;
       ++of_user;
@@ -209,11 +211,6 @@ std::size_t Intake::Poll() {
   }
   std::erase_if(polled_, [](const Session* session) { return session->ended(); });
   return taken;
-}
-
-std::size_t& Intake::TakenInTurn(UserUse& use, std::uint64_t turn) {
-  if (std::exchange(use.turn, turn) != turn) use.taken_in_turn = 0;
-  return use.taken_in_turn;
 }
 
 void Intake::ChargeFailures(Session& session) {
@@ -409,8 +406,7 @@ void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
   }
 }
 
-// The ring has woken the loop, which is all it is for: submissions are read first, doorbells
-// emptied later.
+// The ring has woken the loop; doorbells are emptied after submissions.
 void Intake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);

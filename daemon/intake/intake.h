@@ -6,8 +6,6 @@
 //                                                                       │
 //                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// README.md, Checks, describes the checks of shared memory.
-//
 // Owner: Daemon. Thread: the loop's; Find() and counters() from any. Memory: at most clients_max +
 // kToolsMax + kToolsKept sessions, with their arenas and queues until ReleaseMemory(). The
 // io_context must not run after the intake is destroyed.
@@ -150,8 +148,7 @@ class Intake final : public Processes, private HelloListener {
   void End(SessionId session, const absl::Status& why);
 
   // The session that may use this token on this connection, named as gRPC names it: "fd:N" up to
-  // 1.5x. Later releases name every Unix socket "unix:"; then the token (128 secret random bits)
-  // alone decides.
+  // 1.5x. Later releases name every Unix socket "unix:"; then the token alone decides.
   std::optional<SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) const;
   IntakeCounters counters() const {
     return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
@@ -195,7 +192,6 @@ class Intake final : public Processes, private HelloListener {
                UserUse* use);
   void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
   void DrainRings();
-  static std::size_t& TakenInTurn(UserUse& use, std::uint64_t turn);
   void ChargeFailures(Session& session);
   void Pause(Session& session);
   void AwaitPauses();

@@ -36,7 +36,6 @@ namespace mlxcomm::intake {
 struct Peer {
   queue::ProcessRole role = queue::ProcessRole::kClient;
   uid_t uid = 0;
-  gid_t gid = 0;
   pid_t pid = 0;
   User user;
 };
@@ -46,9 +45,8 @@ struct SessionIdentity {
   Peer peer;
 };
 
-// The connection of a process after its hello, with the pair of sockets between it and gRPC:
-// process ─▶ relay ─▶ grpc. The pair is made before the hello is answered, so a daemon without free
-// descriptors can still refuse.
+// The connection of a process after its hello, and the pair of sockets behind it, which is made
+// before the hello is answered, so that a daemon without free descriptors can still refuse.
 struct ControlConnection {
   FileDescriptor process;  // Invalid until the hello is answered.
   FileDescriptor relay;    // The other end of `grpc`.
@@ -66,8 +64,7 @@ class Session {
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
   // One less than the slots for completions, so that each operation's completion fits.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
-  // A library may ring once more for a submission that the loop has already polled, but not this
-  // often.
+  // A library may ring for a submission that the loop has already polled, but not this often.
   static constexpr std::uint32_t kRingsForNothingMax = 64;
 
   // Makes arena and queue for a kClient. `doorbell` is the daemon's end of the pair. The intake is

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/system_facts.h"
 #include "daemon/platform/user_account.h"
 #include "proto/types/plain_text.h"
 
@@ -32,15 +31,6 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
   return std::ranges::find(account.groups, *found) != account.groups.end();
 }
 
-// The system reports the same error for too many threads and for too little memory for their
-// stacks.
-absl::Status NoThread(const std::string& why) {
-  const std::string memory = platform::MemoryLimits();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "no thread: ", why, ": raise mlxcommd's limit of ",
-      memory.empty() ? "threads (ulimit -u, TasksMax)" : absl::StrCat("memory (", memory, ")")));
-}
-
 }  // namespace
 
 struct UserDirectory::Questions {
@@ -48,8 +38,6 @@ struct UserDirectory::Questions {
   std::condition_variable changed;
   std::deque<uid_t> open;
   UserDirectory* asker = nullptr;  // nullptr: destroyed.
-  UserOptions options;
-  Lookup lookup = nullptr;
 };
 
 UserDirectory::UserDirectory(asio::io_context& io, UserOptions options, Lookup lookup)
@@ -103,13 +91,16 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
   if (questions_ == nullptr) {
     auto questions = std::make_shared<Questions>();
     questions->asker = this;
-    questions->options = options_;
-    questions->lookup = lookup_;
     try {
-      std::thread(&UserDirectory::Work, questions).detach();
+      std::thread(&UserDirectory::Work, questions, options_, lookup_).detach();
     } catch (const std::system_error& error) {
-      // Posted, because the caller is not waiting yet.
-      asio::post(io_, [this, uid, why = NoThread(error.what())] { OnAnswer(uid, why); });
+      // The system reports the same error for too many threads and for too little memory for their
+      // stacks.
+      const absl::Status none = absl::ResourceExhaustedError(
+          absl::StrCat("no thread: ", error.what(),
+                       ": raise mlxcommd's limit of threads (ulimit -u, TasksMax), or of memory "
+                       "(ulimit -v, -d)"));
+      asio::post(io_, [this, uid, none] { OnAnswer(uid, none); });  // The caller does not wait yet.
       return;
     }
     questions_ = std::move(questions);
@@ -119,7 +110,7 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
   questions_->changed.notify_all();
 }
 
-void UserDirectory::Work(std::shared_ptr<Questions> questions) {
+void UserDirectory::Work(std::shared_ptr<Questions> questions, UserOptions options, Lookup lookup) {
   std::unique_lock lock(questions->mutex);
   for (;;) {
     questions->changed.wait(
@@ -128,7 +119,7 @@ void UserDirectory::Work(std::shared_ptr<Questions> questions) {
     const uid_t uid = questions->open.front();
     questions->open.pop_front();
     lock.unlock();
-    absl::StatusOr<User> user = questions->lookup(uid, questions->options);
+    absl::StatusOr<User> user = lookup(uid, options);
     lock.lock();
     if (questions->asker == nullptr) return;
     // The lock keeps the asker and its io_context alive; the loop does not run after the asker is

@@ -5,10 +5,9 @@
 //      └──not yet: AwaitAnswer() ─▶ the directory's thread asks the system ─▶ the waiters' timers
 //                                                                              are cancelled
 //
-// The system may query a directory on the network and block for seconds or forever. So a separate
-// thread makes the queries, one at a time, and each waiter has a deadline. The thread is never
-// joined, because a blocked query cannot be cancelled. Answers are cached for kKeptNs, errors for
-// kErrorKeptNs.
+// The system may query a directory on the network and block forever. So a separate thread makes the
+// queries, one at a time, and each waiter has a deadline. The thread is never joined, because a
+// blocked query cannot be cancelled.
 //
 // Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a
 // query for each waiting user, which the acceptor bounds.
@@ -81,7 +80,7 @@ class UserDirectory {
   bool NeedsSystem() const {
     return options_.naming == UserNaming::kByName || !options_.operators_group.empty();
   }
-  static void Work(std::shared_ptr<Questions> questions);
+  static void Work(std::shared_ptr<Questions> questions, UserOptions options, Lookup lookup);
   void OnAnswer(uid_t uid, absl::StatusOr<User> user);
 
   asio::io_context& io_;

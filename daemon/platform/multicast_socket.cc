@@ -141,11 +141,11 @@ absl::Status MulticastSocket::Send(std::span<const std::uint8_t> datagram) const
   std::memcpy(CMSG_DATA(head), &from, sizeof from);
   for (;;) {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, 0);
-    if (sent == static_cast<ssize_t>(datagram.size())) return absl::OkStatus();
-    if (sent < 0 && errno == EINTR) continue;
-    const int error = sent < 0 ? errno : 0;
-    const std::string text = absl::StrCat("cannot send on ", place_.interface, ": ",
-                                          sent < 0 ? std::strerror(error) : "sent in part");
+    if (sent >= 0) return absl::OkStatus();  // A datagram is sent as a whole.
+    if (errno == EINTR) continue;
+    const int error = errno;
+    const std::string text =
+        absl::StrCat("cannot send on ", place_.interface, ": ", std::strerror(error));
     return error == EHOSTUNREACH ? absl::FailedPreconditionError(text)
                                  : absl::UnavailableError(text);
   }

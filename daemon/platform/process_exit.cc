@@ -16,11 +16,6 @@ ProcessExit ProcessExit::Watch(pid_t pid) {
   return exit;
 }
 
-ProcessExit::ProcessExit(ProcessExit&& other) noexcept
-    : pid_(other.pid_),
-      number_(std::exchange(other.number_, 0)),
-      descriptor_(std::move(other.descriptor_)) {}
-
 ProcessExit& ProcessExit::operator=(ProcessExit&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(number_, other.number_);

@@ -1,8 +1,7 @@
 // A descriptor that becomes readable when a process exits, whichever process its parent is.
 //
 // Linux: the process's pidfd. macOS: the read end of a pipe; one thread waits in a kqueue for all
-// processes and writes to the pipe of one that has exited. The kqueue stays internal, because it
-// refuses FIONBIO, so some reactors cannot wait for it and would consider a live process dead.
+// processes and writes to the pipe of one that has exited. Some reactors cannot wait for a kqueue.
 //
 // Owner: the caller. Thread: any. Memory: on macOS two descriptors, closed with the object.
 #pragma once
@@ -10,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "proto/system/file_descriptor.h"
 
@@ -21,7 +21,7 @@ class ProcessExit {
   static ProcessExit Watch(pid_t pid);
 
   ProcessExit() = default;
-  ProcessExit(ProcessExit&& other) noexcept;
+  ProcessExit(ProcessExit&& other) noexcept { *this = std::move(other); }
   ProcessExit& operator=(ProcessExit&& other) noexcept;
   ~ProcessExit();
 

@@ -16,9 +16,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
@@ -67,18 +65,6 @@ std::uint64_t AddressSpaceMax() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
   return static_cast<std::uint64_t>(limit.rlim_cur);
-}
-
-std::string MemoryLimits() {
-  std::string limits;
-  for (const auto& [resource, option] :
-       {std::pair{RLIMIT_AS, "-v"}, std::pair{RLIMIT_DATA, "-d"}}) {
-    rlimit limit{};
-    if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
-    absl::StrAppend(&limits, limits.empty() ? "" : ", ", "ulimit ", option, ": ",
-                    limit.rlim_cur / 1024, " KiB");
-  }
-  return limits;
 }
 
 std::uint64_t LockedBytesMax() {

@@ -9,14 +9,10 @@ namespace mlxcomm::platform {
 std::string SystemName();      // "Linux 6.1.0 x86_64"; empty if unknown.
 std::uint64_t OpenFilesMax();  // This process's limit; 0 if unknown.
 std::uint64_t OpenFiles();     // Counts this process's; 0 if unknown.
-// Raises the soft limit as far as allowed, at most to 65536: shells set 256 on macOS and 1024 on
-// Linux, and each client costs eight descriptors. Call before starting threads.
+// Raises the soft limit as far as allowed, at most to 65536. Call before starting threads.
 void RaiseOpenFilesMax();
 // The limit of this process's address space (RLIMIT_AS); 0: unlimited or unknown.
 std::uint64_t AddressSpaceMax();
-// The limits of this process's memory as a shell names them, "ulimit -v: 4096 KiB"; empty if
-// unlimited.
-std::string MemoryLimits();
 // The bytes that this process may lock in memory; 0: unlimited or unknown.
 std::uint64_t LockedBytesMax();
 std::uint32_t InterfaceMtu(const std::string& name);  // 0 if unknown.

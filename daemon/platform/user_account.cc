@@ -59,16 +59,14 @@ absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
   UserAccount account;
   account.name = entry.pw_name;
   account.group = entry.pw_gid;
-  for (std::size_t most = 64; most <= kGroupsMax; most *= 4) {
-    account.groups.resize(most);
-    int count = static_cast<int>(most);
-    if (!GroupsOf(::getgrouplist, account.name, account.group, account.groups.data(), &count))
-      continue;
-    account.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-    return account;
+  account.groups.resize(kGroupsMax);
+  int count = static_cast<int>(kGroupsMax);
+  if (!GroupsOf(::getgrouplist, account.name, account.group, account.groups.data(), &count)) {
+    return absl::UnavailableError(
+        absl::StrCat(account.name, " is in more than ", kGroupsMax, " groups"));
   }
-  return absl::UnavailableError(
-      absl::StrCat(account.name, " is in more than ", kGroupsMax, " groups"));
+  account.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return account;
 }
 
 absl::StatusOr<gid_t> FindGroup(const std::string& name) {

@@ -26,14 +26,15 @@ std::optional<PeerCredentials> FindPeer(int socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-  return PeerCredentials{credentials.uid, credentials.gid, credentials.pid};
+  return PeerCredentials{credentials.uid, credentials.pid};
 }
 
 #else
 
 std::optional<PeerCredentials> FindPeer(int socket) {
   PeerCredentials credentials;
-  if (::getpeereid(socket, &credentials.uid, &credentials.gid) != 0) return {};
+  gid_t ignored;
+  if (::getpeereid(socket, &credentials.uid, &ignored) != 0) return {};
   socklen_t length = sizeof credentials.pid;
   if (::getsockopt(socket, SOL_LOCAL, LOCAL_PEERPID, &credentials.pid, &length) != 0) {
     credentials.pid = 0;

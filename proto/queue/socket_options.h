@@ -16,7 +16,6 @@ bool SilenceSignals(int socket);
 
 struct PeerCredentials {
   uid_t uid = 0;
-  gid_t gid = 0;
   pid_t pid = 0;  // 0 if it is not in our process namespace.
 };
 // The process at the other end of a Unix socket, according to the kernel. None with errno set.
