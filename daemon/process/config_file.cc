@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -68,18 +69,6 @@ class Mistakes : public google::protobuf::io::ErrorCollector {
     absl::StrAppend(&text_, text_.empty() ? "" : "\n", name_, ":", line + 1, ":", column + 1, ": ",
                     message);
   }
-  bool any() const { return !text_.empty(); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string name_;
-  std::string text_;
-};
-
-class BoundsCheck {
- public:
-  explicit BoundsCheck(Mistakes& mistakes) : mistakes_(mistakes) {}
-
   // Checks numbers against their settings.
   void CheckNumbers(const google::protobuf::Message& message,
                     const TextFormat::ParseInfoTree* tree) {
@@ -91,13 +80,15 @@ class BoundsCheck {
               const char* field, const std::string& what, int index = 0) {
     ReportAt(*message.GetDescriptor()->FindFieldByName(field), tree, what, index);
   }
+  bool any() const { return !text_.empty(); }
+  const std::string& text() const { return text_; }
 
  private:
   void ReportAt(const google::protobuf::FieldDescriptor& field,
                 const TextFormat::ParseInfoTree* tree, const std::string& what, int index) {
     const TextFormat::ParseLocation place =
         tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, &field, index);
-    mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
+    Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
   }
   // Newer versions of protobuf return more, and deprecate the older function.
   template <typename Tree>
@@ -114,7 +105,8 @@ class BoundsCheck {
     }
   }
 
-  Mistakes& mistakes_;
+  std::string name_;
+  std::string text_;
 };
 
 constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
@@ -125,31 +117,33 @@ bool IsName(const std::string& name) {
 }
 
 void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
-               const char* field, const std::string& name, BoundsCheck& bounds) {
+               const char* field, const std::string& name, Mistakes& mistakes) {
   if (IsName(name)) return;
-  bounds.Report(config, &tree, field,
-                absl::StrCat(field, ": expected 1 to ", wire::kNameBytesMax - 1,
-                             " bytes of UTF-8 without control characters"));
+  mistakes.Report(config, &tree, field,
+                  absl::StrCat(field, ": expected 1 to ", wire::kNameBytesMax - 1,
+                               " bytes of UTF-8 without control characters"));
 }
 
 // Characters with a meaning in commands: --nodes mac-1,mac-[3-4].
 constexpr char kNotInNodeNames[] = " ,/[]:=@\"'\\";
 
 void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
-                   BoundsCheck& bounds) {
+                   Mistakes& mistakes) {
   if (!config.has_node_name()) return;
-  CheckName(config, tree, "node_name", config.node_name(), bounds);
+  CheckName(config, tree, "node_name", config.node_name(), mistakes);
   if (config.node_name().find_first_of(kNotInNodeNames) == std::string::npos) return;
-  bounds.Report(config, &tree, "node_name",
-                absl::StrCat("node_name: \"", config.node_name(),
-                             "\" has a space or one of ,/[]:=@\"'\\, so commands could not name "
-                             "this node: expected a name such as mac-1"));
+  mistakes.Report(config, &tree, "node_name",
+                  absl::StrCat("node_name: \"", config.node_name(),
+                               "\" has a space or one of ,/[]:=@\"'\\, so commands could not name "
+                               "this node: expected a name such as mac-1"));
 }
 
-// Returns 0.0.0.0 for other text. The interface after '%' need not exist.
-asio::ip::address AddressOf(const std::string& host) {
-  asio::error_code ignored;
-  return asio::ip::make_address(host, ignored);
+// Names have none, because a name might mean another machine later. The interface after '%' need
+// not exist.
+std::optional<asio::ip::address> AddressOf(const std::string& host) {
+  asio::error_code error;
+  const asio::ip::address address = asio::ip::make_address(host, error);
+  return error ? std::nullopt : std::optional(address);
 }
 
 // True for a link-local address without an interface: every interface has one, so it would be
@@ -157,8 +151,8 @@ asio::ip::address AddressOf(const std::string& host) {
 bool LacksInterface(const std::string& host) {
   const std::size_t percent = host.find('%');
   if (percent != std::string::npos && percent + 1 < host.size()) return false;
-  const asio::ip::address address = AddressOf(host.substr(0, percent));
-  return address.is_v6() && address.to_v6().is_link_local();
+  const auto address = AddressOf(host.substr(0, percent));
+  return address && address->is_v6() && address->to_v6().is_link_local();
 }
 
 // Returns the host in "HOST:PORT" or "[ADDRESS]:PORT", or an empty text. Only characters of names
@@ -184,13 +178,6 @@ std::string HostIn(const std::string& text, bool any_port) {
   return fine && !ends_in_nothing ? host : std::string();
 }
 
-// Accepts only addresses of this machine: a name might mean another machine later.
-bool IsNumericAddress(const std::string& host) {
-  asio::error_code error;
-  asio::ip::make_address(host, error);
-  return !error;
-}
-
 std::string ExpectedInterface(const char* field, int usual_port, const std::string& text) {
   return absl::StrCat(field,
                       ": expected an interface of this machine with a link-local address, such as "
@@ -206,15 +193,15 @@ std::string ExpectedAddress(const std::string& text) {
 }
 
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
-                    BoundsCheck& bounds) {
+                    Mistakes& mistakes) {
   const auto check_interface = [&](const char* field, const std::string& text, int i) {
     if (!LacksInterface(HostIn(text, /*any_port=*/true))) return;
-    bounds.Report(peers, tree, field, ExpectedInterface(field, 7470, text), i);
+    mistakes.Report(peers, tree, field, ExpectedInterface(field, 7470, text), i);
   };
   for (int i = 0; i < peers.listen_size(); ++i) {
     check_interface("listen", peers.listen(i), i);
-    if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
-    bounds.Report(peers, tree, "listen", ExpectedAddress(peers.listen(i)), i);
+    if (AddressOf(HostIn(peers.listen(i), /*any_port=*/true))) continue;
+    mistakes.Report(peers, tree, "listen", ExpectedAddress(peers.listen(i)), i);
   }
   for (int i = 0; i < peers.connect_size(); ++i) {
     check_interface("connect", peers.connect(i), i);
@@ -222,15 +209,15 @@ void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree
     const std::string what =
         absl::StrCat("connect: expected \"HOST:PORT\" with port 1 to 65535, got \"",
                      absl::CHexEscape(peers.connect(i)), "\"");
-    bounds.Report(peers, tree, "connect", what, i);
+    mistakes.Report(peers, tree, "connect", what, i);
   }
 }
 
 void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
-                BoundsCheck& bounds) {
-  CheckAddresses(peers, tree, bounds);
+                Mistakes& mistakes) {
+  CheckAddresses(peers, tree, mistakes);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
-    bounds.Report(
+    mistakes.Report(
         peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
         "key_file: required if there are peers (create one with: mlxcommctl cluster create; "
         "or copy another machine's: mlxcommctl cluster join)");
@@ -240,67 +227,68 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
         peers.interface_security(i).has_security()) {
       continue;
     }
-    bounds.Report(
+    mistakes.Report(
         peers, tree, "interface_security",
         "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }", i);
   }
 }
 
 void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoTree* tree,
-                  BoundsCheck& bounds) {
+                  Mistakes& mistakes) {
   if (!metrics.has_listen()) return;
   const std::string host = HostIn(metrics.listen(), /*any_port=*/true);
-  if (!IsNumericAddress(host)) {
-    bounds.Report(metrics, tree, "listen", ExpectedAddress(metrics.listen()));
+  const auto address = AddressOf(host);
+  if (!address) {
+    mistakes.Report(metrics, tree, "listen", ExpectedAddress(metrics.listen()));
   } else if (LacksInterface(host)) {
-    bounds.Report(metrics, tree, "listen", ExpectedInterface("listen", 9477, metrics.listen()));
-  } else if (!AddressOf(host).is_loopback() && !metrics.allow_other_machines()) {
-    bounds.Report(metrics, tree, "listen",
-                  absl::StrCat("listen: ", host,
-                               " is not a loopback address, so anyone who can reach it could "
-                               "read all metrics: use 127.0.0.1, or set "
-                               "allow_other_machines: true"));
+    mistakes.Report(metrics, tree, "listen", ExpectedInterface("listen", 9477, metrics.listen()));
+  } else if (!address->is_loopback() && !metrics.allow_other_machines()) {
+    mistakes.Report(metrics, tree, "listen",
+                    absl::StrCat("listen: ", host,
+                                 " is not a loopback address, so anyone who can reach it could "
+                                 "read all metrics: use 127.0.0.1, or set "
+                                 "allow_other_machines: true"));
   }
 }
 
 void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::ParseInfoTree* tree,
-                    BoundsCheck& bounds) {
+                    Mistakes& mistakes) {
   for (int i = 0; i < discovery.interfaces_size(); ++i) {
     const std::string& pattern = discovery.interfaces(i);
     if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
       continue;
-    bounds.Report(discovery, tree, "interfaces",
-                  absl::StrCat("interfaces: expected the name of an interface, with * and ? as "
-                               "wildcards, such as \"en*\", got \"",
-                               absl::CHexEscape(pattern), "\""),
-                  i);
+    mistakes.Report(discovery, tree, "interfaces",
+                    absl::StrCat("interfaces: expected the name of an interface, with * and ? as "
+                                 "wildcards, such as \"en*\", got \"",
+                                 absl::CHexEscape(pattern), "\""),
+                    i);
   }
 }
 
 void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
-                 BoundsCheck& bounds) {
+                 Mistakes& mistakes) {
   const auto subtree = [&](const char* field) {
     return tree.GetTreeForNested(config.GetDescriptor()->FindFieldByName(field), -1);
   };
-  CheckName(config, tree, "cluster", config.cluster(), bounds);
-  CheckNodeName(config, tree, bounds);
+  CheckName(config, tree, "cluster", config.cluster(), mistakes);
+  CheckNodeName(config, tree, mistakes);
   if (config.has_socket_path()) {
     const std::string mistake = MistakeInSocketPath(config.socket_path());
-    if (!mistake.empty()) bounds.Report(config, &tree, "socket_path", "socket_path: " + mistake);
+    if (!mistake.empty()) mistakes.Report(config, &tree, "socket_path", "socket_path: " + mistake);
   }
-  bounds.CheckNumbers(config, &tree);
+  mistakes.CheckNumbers(config, &tree);
   for (int i = 0; i < config.GetDescriptor()->field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *config.GetDescriptor()->field(i);
     if (field.cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE ||
         field.is_repeated()) {
       continue;
     }
-    bounds.CheckNumbers(config.GetReflection()->GetMessage(config, &field),
-                        tree.GetTreeForNested(&field, -1));
+    mistakes.CheckNumbers(config.GetReflection()->GetMessage(config, &field),
+                          tree.GetTreeForNested(&field, -1));
   }
-  CheckPeers(config.peers(), subtree("peers"), bounds);
-  CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
-  CheckMetrics(config.metrics(), subtree("metrics"), bounds);
+  CheckPeers(config.peers(), subtree("peers"), mistakes);
+  CheckDiscovery(config.discovery(), subtree("discovery"), mistakes);
+  CheckMetrics(config.metrics(), subtree("metrics"), mistakes);
 }
 
 void FillDefaults(v1::DaemonConfig& config) {
@@ -333,7 +321,7 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
 // Sets the cluster's name from the key file if the configuration has none. Errors in the key file
 // are reported with all others, including by --check-config and the service's installer.
 void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
-                     BoundsCheck& bounds) {
+                     Mistakes& mistakes) {
   if (config.peers().key_file().empty()) return;
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(config.peers().key_file());
   if (keys.ok() && !keys->cluster.empty() && !config.has_cluster()) {
@@ -341,8 +329,8 @@ void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
   }
   if (keys.ok()) return;
   const auto* const field = config.GetDescriptor()->FindFieldByName("peers");
-  bounds.Report(config.peers(), tree.GetTreeForNested(field, -1), "key_file",
-                std::string(keys.status().message()));
+  mistakes.Report(config.peers(), tree.GetTreeForNested(field, -1), "key_file",
+                  std::string(keys.status().message()));
 }
 
 // `key_place`: the default key file; nullptr: no key file is read.
@@ -356,10 +344,9 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   parser.WriteLocationsTo(&tree);
   const bool parsed = parser.ParseFromString(text, &config);
   if (parsed && !mistakes.any()) {
-    BoundsCheck bounds(mistakes);
     if (key_place != nullptr) FindKeyFile(config, *key_place);
-    CheckConfig(config, tree, bounds);
-    if (key_place != nullptr) TakeFromKeyFile(config, tree, bounds);
+    CheckConfig(config, tree, mistakes);
+    if (key_place != nullptr) TakeFromKeyFile(config, tree, mistakes);
   }
   if (!parsed || mistakes.any()) return absl::InvalidArgumentError(mistakes.text());
   FillDefaults(config);
@@ -417,15 +404,12 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
   return Parse(text, path, &key_place);
 }
 
-std::vector<std::string> WarningsOf(const v1::DaemonConfig& config) {
-  std::vector<std::string> warnings;
-  if (config.clients().all_users() && ::geteuid() != 0) {
-    warnings.push_back(absl::StrCat(
-        "clients { all_users: true } will serve only user ", ::geteuid(),
-        " and root: processes of other users trust only their own daemon and root's. Run it as "
-        "root (mlxcommctl service install), or remove all_users"));
-  }
-  return warnings;
+std::string WarningOf(const v1::DaemonConfig& config) {
+  if (!config.clients().all_users() || ::geteuid() == 0) return {};
+  return absl::StrCat(
+      "clients { all_users: true } will serve only user ", ::geteuid(),
+      " and root: processes of other users trust only their own daemon and root's. Run it as root "
+      "(mlxcommctl service install), or remove all_users");
 }
 
 std::string AnnotatedConfig() {

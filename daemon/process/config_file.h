@@ -5,7 +5,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,8 +25,8 @@ absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std:
 // Returns why this cannot be the daemon's socket; empty if it can.
 std::string MistakeInSocketPath(const std::string& path);
 
-// Valid settings that will probably not have the intended effect.
-std::vector<std::string> WarningsOf(const v1::DaemonConfig& config);
+// A valid setting that will probably not have the intended effect; empty if there is none.
+std::string WarningOf(const v1::DaemonConfig& config);
 
 // The configuration with defaults, help and bounds, in the format that ReadConfigFile reads.
 std::string AnnotatedConfig();

@@ -365,8 +365,6 @@ void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& sig
   loop_->LeaveWhenIdle(*std::move(next), [&signals] { signals.NotifyIdle(); });
 }
 
-void Daemon::TakeBackRestart() { loop_->CancelNext(); }
-
 absl::StatusOr<intake::ListenSocket> Daemon::HandOver(const Successor& successor) {
   const absl::StatusOr<NextProgram> next = successor.Examine();
   absl::StatusOr<intake::ListenSocket> listen_socket =

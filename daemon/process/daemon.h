@@ -56,7 +56,7 @@ class Daemon {
   // longer qualifies; this daemon keeps running.
   absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
   // Handles SIGUSR1: cancels a pending hand-over, and clears a reported refusal.
-  void TakeBackRestart();
+  void TakeBackRestart() { loop_->CancelNext(); }
 
  private:
   Daemon() = default;

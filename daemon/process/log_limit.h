@@ -20,8 +20,7 @@ namespace mlxcomm {
 
 class LogLimit {
  public:
-  // One user is two sources, by name and by number, and can cause lines of five others: "group",
-  // "library:", "refused", "connection" and "cannot". Together that is less than 1 KiB a second.
+  // One user can cause lines of seven sources: less than 1 KiB a second.
   static constexpr std::uint64_t kBytesPerSecond = 128;
   static constexpr std::uint64_t kBytesAtOnce = 16 * 1024;  // Allowed after a quiet time.
   static constexpr std::size_t kSourcesMax = 256;

@@ -1,15 +1,11 @@
 #include "daemon/process/options.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "daemon/process/config_file.h"
 #include "proto/system/man_page.h"
 #include "proto/types/did_you_mean.h"
@@ -107,8 +103,6 @@ It stopped jobs that were still running after the drain.
 .Sh SEE ALSO
 .Xr mlxcommctl 1)";
 
-constexpr const char* kLogLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
-
 // CLI11 would ignore an invalid value of an environment variable.
 queue::Scheduling SchedulingIn(const std::string& word) {
   if (word == "auto") return queue::Scheduling::kAuto;
@@ -154,15 +148,9 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.add_option("--socket", options.socket_path, "Absolute path of the socket for local processes")
       ->type_name("PATH")
       ->check(CLI::Validator(MistakeInSocketPath, ""));
-  const std::string levels = absl::StrJoin(kLogLevels, ", ");
-  const auto why_not_a_level = [&levels](const std::string& level) {
-    const bool is_one =
-        std::find(std::begin(kLogLevels), std::end(kLogLevels), level) != std::end(kLogLevels);
-    return is_one ? std::string() : absl::StrCat("expected ", levels, ", got \"", level, "\"");
-  };
-  app.add_option("--log-level", options.log_level, levels)
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error, off")
       ->type_name("LEVEL")
-      ->check(CLI::Validator(why_not_a_level, ""));
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}).description(""));
   std::string scheduling;
   app.add_option("--scheduling", scheduling,
                  "How threads share cores: auto, few_cores or\nmany_cores (MLXCOMM_SCHEDULING)")

@@ -47,9 +47,8 @@ absl::Status CheckSystemLimits() {
 }  // namespace
 
 int CheckConfig(const Options& options, const v1::DaemonConfig& config) {
-  for (const std::string& warning : WarningsOf(config)) {
-    std::fprintf(stderr, "mlxcommd: %s\n", warning.c_str());
-  }
+  const std::string warning = WarningOf(config);
+  if (!warning.empty()) std::fprintf(stderr, "mlxcommd: %s\n", warning.c_str());
   if (options.is_private) return 0;
   const absl::Status safe = CheckStateDirectory(config.state_directory());
   return safe.ok() ? 0 : ExitWith(options, safe, ExitCode::kUsage);
@@ -59,7 +58,7 @@ int RunDaemon(const Options& options, const v1::DaemonConfig& config, const Succ
               intake::ListenSocket listen_socket) {
   auto log = Log::Open(config.log(), options.log_level);
   if (!log.ok()) return ExitWith(options, log.status(), ExitCode::kStartup);
-  for (const std::string& warning : WarningsOf(config)) spdlog::warn("{}", warning);
+  if (const std::string warning = WarningOf(config); !warning.empty()) spdlog::warn("{}", warning);
 
   platform::ShareHeaps();
   // Before any thread exists, so that every thread inherits the mask and only Wait() takes signals.

@@ -9,7 +9,7 @@
 //                                                       the process at once
 //
 // Owner: main. Thread: Block() before any other thread exists, so that all inherit the mask; Wait()
-// on main; RequestStop() and NotifyIdle() from any. Memory: none.
+// on main; the rest from any. Memory: none.
 #pragma once
 
 #include <atomic>

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/platform/machine.h"
@@ -108,22 +107,19 @@ intake::ListenSocket TakeListenSocket() {
   intake::ListenSocket listen_socket;
   const char* const text = std::getenv(kListenSocketVariable);
   if (text == nullptr) return listen_socket;
-  const std::string_view both = text;
-  const std::size_t comma = both.find(',');
-  const auto take = [](std::string_view word) {
+  const auto take = [](const std::string& word) {
     int number = -1;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool is_number = error == std::errc() && end == word.data() + word.size();
-    if (!is_number || number < 3) return FileDescriptor();
+    if (!absl::SimpleAtoi(word, &number) || number < 3) return FileDescriptor();
     const int flags = ::fcntl(number, F_GETFD);
     if (flags < 0 || ::fcntl(number, F_SETFD, flags | FD_CLOEXEC) < 0) {
       return FileDescriptor();
     }
     return FileDescriptor(number);
   };
-  if (comma != both.npos) {
-    listen_socket.socket = take(both.substr(0, comma));
-    listen_socket.lock = take(both.substr(comma + 1));
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  if (words.size() == 2) {
+    listen_socket.socket = take(words[0]);
+    listen_socket.lock = take(words[1]);
   }
   ::unsetenv(kListenSocketVariable);  // Not for the programs that this one starts.
   return listen_socket;

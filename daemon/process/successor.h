@@ -1,7 +1,6 @@
 // The program that takes this daemon's place after an upgrade or a change of the configuration. The
-// same process executes it, so that systemd or launchd sees no exit. That happens once no client is
-// left, and the listen socket stays open (intake/socket_file.h): processes that connect in between
-// wait.
+// same process executes it once no client is left, so that systemd or launchd sees no exit. The
+// listen socket stays open (intake/socket_file.h): processes that connect in between wait.
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine again ─▶ Become ─exec─▶ TakeListenSocket
 //                 └─ unfit, here or later: refused, the old one keeps running
