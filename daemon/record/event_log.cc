@@ -109,13 +109,4 @@ EventLog::Cursor EventLog::Newest(std::size_t count, const Sees& sees) const {
   return cursor;
 }
 
-const char* SeverityName(EventSeverity severity) {
-  switch (severity) {
-    case EventSeverity::kNote: return "note";
-    case EventSeverity::kWarning: return "warning";
-    case EventSeverity::kError: return "error";
-  }
-  return "note";
-}
-
 }  // namespace mlxcomm::record

@@ -10,8 +10,8 @@
 // flapping cable or a thousand short jobs overwrite only their own ring. Users beyond the first
 // kUsersMax share a ring.
 //
-// Owner: Daemon. Thread: any; a lock is enough, because events are rare and readers only copy under
-// it. Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes.
+// Owner: Daemon. Thread: any, with a lock, because events are rare. Memory: kKeptMax events for
+// each source, with texts of at most kTextBytesMax bytes.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,7 @@
 namespace mlxcomm::record {
 
 enum class EventSeverity : std::uint8_t { kNote, kWarning, kError };
+inline constexpr const char* kSeverityNames[] = {"note", "warning", "error"};
 
 struct LoggedEvent {
   std::uint64_t number = 0;  // From 1, without gaps.
@@ -90,7 +91,5 @@ class EventLog final : public EventSink {
   std::size_t users_ = 0;
   std::uint64_t next_ = 1;
 };
-
-const char* SeverityName(EventSeverity severity);
 
 }  // namespace mlxcomm::record

@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace mlxcomm::record {
-std::size_t FlightRecorder::EventsOf(TrackKind kind) const {
-  switch (kind) {
-    case TrackKind::kLoop: return loop_events_;
-    case TrackKind::kRail: return kRailEvents;
-    case TrackKind::kWorker: return kWorkerEvents;
-  }
-  return kWorkerEvents;
-}
 
 std::uint64_t TrackCopy::since_ns() const {
   if (written <= events.size() || events.empty()) return 0;
@@ -43,7 +35,7 @@ EventRing* FlightRecorder::AddTrack(TrackKind kind, std::string name) {
   auto track = std::make_unique<Track>();
   track->kind = kind;
   track->name = std::move(name);
-  track->ring = std::make_unique<EventRing>(EventsOf(kind));
+  track->ring = std::make_unique<EventRing>(kind == TrackKind::kLoop ? loop_events_ : kRailEvents);
   tracks_.push_back(std::move(track));
   return tracks_.back()->ring.get();
 }
@@ -70,7 +62,6 @@ std::vector<TrackCopy> FlightRecorder::Copy(TrackKind kind, std::size_t most) co
   for (const auto& track : tracks_) {
     if (track->kind != kind) continue;
     TrackCopy& copy = copies.emplace_back();
-    copy.kind = kind;
     copy.name = track->name;
     copy.open = track->open;
     copy.written = track->ring->written() - track->first;

@@ -5,8 +5,8 @@
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //
-// A track is a ring with one writer, and stays readable after the writer ends (README.md,
-// Decisions). Group names are stored separately, because events hold only numbers and groups end.
+// A track is a ring with one writer, and stays readable after the writer ends. Group names are
+// stored separately, because events hold only numbers and groups end.
 //
 // Owner: Daemon. Thread: one thread writes a track, without lock or allocation; everything else
 // from any thread, under a mutex that writers never take. Memory: tracks are allocated when they
@@ -44,7 +44,6 @@ struct GroupName {
 };
 
 struct TrackCopy {
-  TrackKind kind = TrackKind::kLoop;
   std::string name;
   bool open = false;          // It still has a writer.
   std::uint64_t written = 0;  // Events since it was opened.
@@ -57,8 +56,7 @@ struct TrackCopy {
 class FlightRecorder {
  public:
   static constexpr std::size_t kLoopEvents = 16384;
-  static constexpr std::size_t kRailEvents = 2048;
-  static constexpr std::size_t kWorkerEvents = 2048;
+  static constexpr std::size_t kRailEvents = 2048;  // Of a worker as well.
   static constexpr std::size_t kTracksMax = 64;
   static constexpr std::size_t kClosedTracksKept = 4;
   static constexpr std::size_t kGroupsGoneNamed = 256;
@@ -93,8 +91,6 @@ class FlightRecorder {
     std::unique_ptr<EventRing> ring;
   };
   Track* TrackToReuse(TrackKind kind);
-
-  std::size_t EventsOf(TrackKind kind) const;
 
   const std::string node_;
   const std::size_t loop_events_;

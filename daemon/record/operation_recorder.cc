@@ -190,8 +190,7 @@ std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& ope
 void OperationRecorder::NameGroup(const collective::Group& group, const JobId& job) {
   record::GroupName name{group.id(), job.user, job.name, group.name(), {}};
   const collective::GroupLayout& layout = group.layout();
-  const std::size_t most = record::FlightRecorder::kNodesNamedMax;
-  for (std::uint16_t node = 0; node < layout.node_count() && name.nodes.size() < most; ++node) {
+  for (std::uint16_t node = 0; node < layout.node_count(); ++node) {
     const std::uint32_t first = layout.ranks_on(node).front();
     name.nodes.push_back({first, layout.member(first).node_name});
   }

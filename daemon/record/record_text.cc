@@ -10,8 +10,6 @@
 namespace mlxcomm::record {
 namespace {
 
-using record::OperationLife;
-
 std::string Time(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns < 1'000'000) return absl::StrFormat("%.1f us", value / 1e3);

@@ -4,12 +4,10 @@
 //       '──────the server shuts down───────────────────────────^
 //
 // One call of each method is always requested, so the thread ends after the server has shut down,
-// with the last call. It waits in gRPC without a deadline. gRPC's callbacks would need less code,
-// but they run on threads that poll a few times a second.
+// with the last call. It waits in gRPC without a deadline.
 //
 // Owner: ControlServer owns the queue; a call deletes itself. Thread: the queue's creates, notifies
-// and deletes calls; any may answer. Memory: an open call for each stream of the sessions'
-// connections at most.
+// and deletes calls; any may answer. Memory: the open calls.
 #pragma once
 
 #include <cstddef>

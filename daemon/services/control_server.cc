@@ -54,21 +54,25 @@ class ControlCalls {
     ServeUnary(queue, service, &Service::RequestShrink, *this,
                &ControlCalls::Wait<&Jobs::Shrink, &Jobs::CancelShrink>);
     ServeUnary(queue, service, &Service::RequestCancel, *this,
-               &ControlCalls::DoAfterSubmissions<&Jobs::Cancel>);
+               &ControlCalls::Do<&Jobs::Cancel, kReadsQueues>);
     ServeUnary(queue, service, &Service::RequestAwaited, *this,
-               &ControlCalls::DoAfterSubmissions<&Jobs::Awaited>);
+               &ControlCalls::Do<&Jobs::Awaited, kReadsQueues>);
   }
 
  private:
+  // For a call about an operation that may still be in the process's queue.
+  static constexpr bool kReadsQueues = true;
+
   // A call that is answered at once.
-  template <auto kCall, typename Request, typename Reply>
+  template <auto kCall, bool kReads = false, typename Request, typename Reply>
   void Do(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
-    calls_.Ask(call.MakeAnswer(),
-               [session = who->session, request = call.request()](node::Node& node, auto answer) {
-                 node.Call(kCall, session, request, *answer);
-               });
+    calls_.Ask(call.MakeAnswer(), [this, session = who->session, request = call.request()](
+                                      node::Node& node, auto answer) {
+      if (kReads) calls_.TakeSubmissions();
+      node.Call(kCall, session, request, *answer);
+    });
   }
 
   // A call that waits for other ranks until its caller gives up. Its number distinguishes it from
@@ -84,18 +88,6 @@ class ControlCalls {
     calls_.Ask(call.MakeAnswer(), [session = who->session, number, request = call.request()](
                                       node::Node& node, auto answer) {
       node.Call(kCall, session, number, request, std::move(answer));
-    });
-  }
-
-  // A call about an operation that may still be in the process's queue.
-  template <auto kCall, typename Request, typename Reply>
-  void DoAfterSubmissions(UnaryCall<Request, Reply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    calls_.Ask(call.MakeAnswer(), [this, session = who->session, request = call.request()](
-                                      node::Node& node, auto answer) {
-      calls_.TakeSubmissions();
-      node.Call(kCall, session, request, *answer);
     });
   }
 
@@ -151,8 +143,8 @@ class DiagnosticsCalls {
     ServeUnary(queue, service, &Service::RequestEndJob, *this, &DiagnosticsCalls::EndJob);
     ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
                &DiagnosticsCalls::FlightRecord);
-    ServeEvents(queue, {service, events_, event_streams_,
-                        [this](const auto& context) { return IdentifyReader(context); }});
+    ServeEvents(queue, {service, recorder_.node(), events_, event_streams_,
+                        [this](const auto& context) { return Identify(find_, context); }});
   }
 
  private:
@@ -244,12 +236,6 @@ class DiagnosticsCalls {
     auto who = Identify(find_, call.context());
     if (who) call.set_budget(answers_, who->peer.uid);
     return who;
-  }
-
-  std::optional<EventReader> IdentifyReader(const grpc::ServerContext& context) const {
-    const auto who = Identify(find_, context);
-    if (!who) return std::nullopt;
-    return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
   }
 
   PostedCalls& calls_;

@@ -28,9 +28,9 @@ class EventStream final : public AsyncCall {
 
   void AskForNext() override { new EventStream(queue_, method_); }
   void OnCome() override {
-    std::optional<EventReader> reader = method_.identify(context_);
-    if (!reader) return writer_.Finish(RefuseStranger(), &answered_);
-    reader_ = *std::move(reader);
+    const auto who = method_.identify(context_);
+    if (!who) return writer_.Finish(RefuseStranger(), &answered_);
+    reader_ = who->peer;
     counted_ = method_.streams.Begin(reader_);
     if (!counted_) {
       return writer_.Finish(
@@ -72,7 +72,7 @@ class EventStream final : public AsyncCall {
     WriteEvent(batch_[at_++]);
   }
   void Write(v1::EventsReply& reply) {
-    reply.set_node(reader_.node);
+    reply.set_node(method_.node);
     writer_.Write(reply, &stepped_);
   }
   void WriteEvent(const record::LoggedEvent& event) {
@@ -80,7 +80,7 @@ class EventStream final : public AsyncCall {
     reply.set_number(event.number);
     reply.set_unix_ns(event.unix_ns);
     reply.set_kind(event.kind);
-    reply.set_severity(record::SeverityName(event.severity));
+    reply.set_severity(record::kSeverityNames[static_cast<std::size_t>(event.severity)]);
     reply.set_object(event.object);
     reply.set_text(event.text);
     Write(reply);
@@ -90,14 +90,14 @@ class EventStream final : public AsyncCall {
     alarm_.Set(queue_.get(), std::chrono::system_clock::now() + std::chrono::milliseconds(kPollMs),
                &stepped_);
   }
-  bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }
+  bool Sees(const std::string& user) const { return MaySee(reader_.user, user); }
 
   const EventsMethod method_;
   v1::EventsRequest request_;
   grpc::ServerAsyncWriter<v1::EventsReply> writer_{&context_};
   Tag stepped_{*this, static_cast<Tag::Method>(&EventStream::OnStepped)};
   grpc::Alarm alarm_;
-  EventReader reader_;
+  intake::Peer reader_;
   record::EventLog::Cursor cursor_;
   std::vector<record::LoggedEvent> batch_;
   std::size_t at_ = 0;
@@ -108,9 +108,9 @@ class EventStream final : public AsyncCall {
 
 }  // namespace
 
-bool EventStreams::Begin(const EventReader& reader) {
+bool EventStreams::Begin(const intake::Peer& reader) {
   if (all_ >= kMax) return false;
-  if (!reader.viewer.sees_all) {
+  if (!reader.user.sees_all) {
     if (ordinary_ >= kOrdinaryMax) return false;
     std::uint32_t& own = of_user_[reader.uid];
     if (own >= kPerUserMax) return false;
@@ -121,9 +121,9 @@ bool EventStreams::Begin(const EventReader& reader) {
   return true;
 }
 
-void EventStreams::End(const EventReader& reader) {
+void EventStreams::End(const intake::Peer& reader) {
   --all_;
-  if (reader.viewer.sees_all) return;
+  if (reader.user.sees_all) return;
   --ordinary_;
   const auto own = of_user_.find(reader.uid);
   if (--own->second == 0) of_user_.erase(own);

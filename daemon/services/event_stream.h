@@ -3,8 +3,6 @@
 //   an event ──▶ write it, wait until gRPC has sent it ──▶ next
 //   none     ──▶ not following: done;  following: poll again after kPollMs
 //
-// It polls the log, so that code that adds an event does not depend on gRPC.
-//
 // Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch
 // of events each.
 #pragma once
@@ -19,7 +17,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "daemon/intake/user_directory.h"
+#include "daemon/intake/session.h"
 #include "daemon/record/event_log.h"
 #include "daemon/services/call_queue.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
@@ -27,12 +25,6 @@
 namespace mlxcomm::services {
 
 inline constexpr std::uint32_t kPollMs = 100;
-
-struct EventReader {
-  std::string node;  // The log's node.
-  uid_t uid = 0;
-  intake::User viewer;  // Other users' events are skipped.
-};
 
 // Counts the readers. Ordinary users together cannot take all places, so an operator always finds
 // one.
@@ -43,8 +35,8 @@ class EventStreams {
   static constexpr std::uint32_t kOrdinaryMax = 24;
 
   // False if the limit is reached.
-  bool Begin(const EventReader& reader);
-  void End(const EventReader& reader);
+  bool Begin(const intake::Peer& reader);
+  void End(const intake::Peer& reader);
 
  private:
   std::uint32_t all_ = 0;
@@ -55,10 +47,11 @@ class EventStreams {
 // All outlive the calls.
 struct EventsMethod {
   v1::Diagnostics::AsyncService& service;
+  const std::string& node;  // The log's node.
   const record::EventLog& log;
   EventStreams& streams;
   // Returns nothing if the call does not come from a session.
-  std::function<std::optional<EventReader>(const grpc::ServerContext&)> identify;
+  std::function<std::optional<intake::SessionIdentity>(const grpc::ServerContext&)> identify;
 };
 
 // Refuses calls beyond the limits of EventStreams with RESOURCE_EXHAUSTED.
