@@ -4,9 +4,8 @@
 //   Bind() ─▶ (the acceptor listens) ─▶ Remove(), or HandOver() ─▶ (exec) ─▶ Adopt()
 //
 // An empty lock file next to the socket ("PATH.lock"), held until Remove() or the end of the
-// process, keeps two daemons that start at once apart (README.md, Decisions). "PATH.running" holds
-// the daemon's pid: it shows clients that a busy daemon is running (proto/queue/dial.h), and log
-// rotation which process to signal.
+// process, keeps two daemons that start at once apart. "PATH.running" holds the daemon's pid: it
+// shows clients that a busy daemon is running, and log rotation which process to signal.
 //
 // Owner: Acceptor. Thread: the loop's.
 #pragma once

@@ -1,8 +1,5 @@
 // Makes an awaited Asio operation return a tuple that begins with the error, instead of throwing.
-//
-//   auto [error, bytes] = co_await socket.async_read_some(buffer, platform::kTuple);
-//
-// Older versions of Asio have it in asio::experimental, 1.33 and later only outside.
+// Asio has as_tuple in asio::experimental before 1.33, and later only outside.
 #pragma once
 
 #if __has_include(<asio/as_tuple.hpp>)

@@ -1,8 +1,7 @@
 // Memory for Asio's handlers, recycled by each thread. Asio itself recycles only inside handlers,
 // so a wait that is started elsewhere would allocate each time.
 //
-//   struct Ring : platform::UsesHandlerMemory { void operator()(const asio::error_code&); };
-//   socket.async_wait(..., Ring{...});
+// A handler uses it by deriving from UsesHandlerMemory.
 //
 // Owner: each thread, so handlers may outlive any object. Thread: any. Memory: at most kBlocksKept
 // blocks for each thread; further blocks and long ones are ordinary memory.

@@ -1,8 +1,7 @@
 // Detects at once when a network interface gains or loses its carrier, or its addresses change.
 //
-// The system's events only trigger a comparison of the interfaces. So lost or unknown events do no
-// harm, and an interface that was down for only a moment, which connections survive, is not
-// reported.
+// The system's events only trigger a comparison of the interfaces. So lost events do no harm, and
+// an interface that was down for only a moment is not reported.
 //
 // Owner: the watcher. Thread: one. Memory: the interfaces as last seen.
 #pragma once
@@ -36,8 +35,7 @@ class InterfaceWatch {
   // UNAVAILABLE: the system does not report such events (some containers).
   static absl::StatusOr<InterfaceWatch> Create();
 
-  // Minimum time between comparisons: each costs some calls for each interface, and events may be
-  // endless, such as those about a radio's quality on macOS.
+  // Minimum time between comparisons: events may be endless, such as those about a radio's quality.
   static constexpr std::chrono::milliseconds kPause{100};
 
   // Readable when Read should be called.

@@ -42,8 +42,7 @@ bool IsBridgeMember(const std::string& interface);
 // returns it.
 //
 // True for Thunderbolt networking and loopback. False for Ethernet, where a switch looks like a
-// cable; for point-to-point interfaces, which may be tunnels; for bridges and their members; and if
-// unknown.
+// cable, point-to-point interfaces, which may be tunnels, bridges and their members.
 bool IsDirectCable(const std::string& interface_name);
 
 // True for Thunderbolt networking that is not part of a bridge.

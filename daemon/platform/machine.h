@@ -14,8 +14,7 @@ std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
 // Returns freed memory from the C library to the system. May take milliseconds.
 void ReleaseFreeMemory();
 // Limits the number of heaps; call before starting threads. Otherwise memory that stays in use on
-// the heaps of gRPC's short-lived threads would pin the pages around it. The hot path does not
-// allocate.
+// the heaps of gRPC's short-lived threads would pin the pages around it.
 void ShareHeaps();
 // The caller's core; kAnyCore if unknown.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;

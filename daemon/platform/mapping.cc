@@ -18,8 +18,7 @@ Mapping MapSparse(std::size_t bytes) {
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_NOHUGEPAGE
-  // A huge page would take 2 MiB for the first byte. Fails harmlessly on systems without huge
-  // pages.
+  // A huge page would take 2 MiB for the first byte.
   ::madvise(mapped, bytes, MADV_NOHUGEPAGE);
 #endif
   return {mapped, bytes};

@@ -13,8 +13,7 @@ void RaiseThreadPriority();
 // Keeps the machine awake while a job runs on it or through it; otherwise its links would time out.
 //
 // Uses a power assertion on macOS, which ends with the process. Closing the lid and choosing
-// "Sleep" still work. caffeinate in mlxcommctl launch would not cover ranks that were started in
-// other ways.
+// "Sleep" still work.
 //
 // Owner: Loop. Thread: Want from one; it does not block, because a thread of its own calls the
 // system. Memory: that thread, from the first Want on.

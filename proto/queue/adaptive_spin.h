@@ -3,11 +3,9 @@
 //   nothing found ─LookAgain─▶ true: poll ─▶ true: poll ─▶ false: sleep ─▶ ...
 //                                  '──────── Found ◀────────────'
 //
-// Waking a sleeping thread takes ten times as long as reaching a spinning one, but useless spinning
-// takes a core from other work. So a thread spins only if many of its last waits were short (at
-// most `most_ns`), and then not much longer than these; otherwise for `least_ns`. A thread that
-// yields and does not get its core back soon sees a long wait, and learns to sleep: a woken thread
-// runs sooner than one that yielded.
+// A thread spins only if many of its last waits were short (at most `most_ns`), and then not much
+// longer than these; otherwise for `least_ns`. A thread that yields and does not get its core back
+// soon sees a long wait, and learns to sleep: a woken thread runs sooner than one that yielded.
 //
 // Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once
@@ -53,8 +51,7 @@ class AdaptiveSpin {
   }
 
   // Serves several waiters on one source; returns true if something has arrived since the last
-  // call. `arrived` counts arrivals for any of them: spinning was worthwhile even if another waiter
-  // took the entry, because a sleeping waiter would have to be woken each time.
+  // call. `arrived` counts arrivals for any of them.
   bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
     if (arrived == arrived_) return false;
     arrived_ = arrived;

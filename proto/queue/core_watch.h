@@ -2,10 +2,9 @@
 //
 //   poll ─Keeps─▶ true: poll ─Keeps─▶ ... ─ a gap: another thread ran ─▶ 500 us more ─▶ false
 //
-// Yielding between all polls costs more than it gives: whenever another program runs, the scheduler
-// counts a yield as time that was used, and the thread gets its core back milliseconds later. A
-// yield every 200 us costs nothing on a core of one's own. Sleeping costs a wake-up. A gap between
-// two polls shows that another thread had the core; what this one waits for may need it again.
+// Yielding between all polls costs more than it gives: whenever another program runs, the thread
+// gets its core back milliseconds later. A yield every 200 us costs nothing on a core of one's own.
+// A gap between two polls shows that another thread had the core, and may need it again.
 //
 // Owner: the waiting thread, one for each wait. Thread: one.
 #pragma once

@@ -216,8 +216,7 @@ std::string MessageOf(const DaemonHello& hello) {
 }
 
 // On macOS, TMPDIR differs between a login, sudo, cron and launchd, but a user's ranks must find
-// the same daemon. So this returns the account's cache folder; macOS deletes unused files in
-// _CS_DARWIN_USER_TEMP_DIR after three days.
+// the same daemon. So this returns the account's cache folder.
 std::string UserFolder() {
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
   char folder[1024] = {};

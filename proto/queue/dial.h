@@ -53,9 +53,7 @@ Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t are
              const std::function<bool()>& interrupted = {});
 
 // Returns true if a daemon runs at the socket, even if the system refuses connections: macOS does
-// so while the backlog is full. A daemon holds a lock on its own PATH.running, which contains its
-// pid, from before it binds until it ends. PATH.lock decides which daemon runs; testing that one
-// could keep a daemon from starting.
+// so while the backlog is full. A daemon holds a lock on its PATH.running until it ends.
 bool IsPresent(const std::string& socket_path);
 std::string PresenceFile(const std::string& socket_path);
 

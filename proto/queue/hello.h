@@ -6,9 +6,8 @@
 //            ◀───────────────────────────── DaemonHello + descriptors (SCM_RIGHTS)
 //   from here on the same connection speaks gRPC
 //
-// The sizes are fixed, so that neither side reads a byte of gRPC. A training process (kClient) gets
-// three descriptors, in this order: arena, queue, doorbell. A tool (kTool) gets only a doorbell,
-// which never rings; end-of-file on it shows that the daemon is dead.
+// The sizes are fixed, so that neither side reads a byte of gRPC. A kClient gets arena, queue and
+// doorbell, in this order. A tool gets only a doorbell; end-of-file on it shows a dead daemon.
 #pragma once
 
 #include <array>

@@ -4,9 +4,8 @@
 //   arena segment:  the client's buffers, laid out by the client
 //
 // The daemon makes both segments and passes them in the hello (hello.h), so neither side has to
-// trust the other for their size. Entries are plain values in fixed 64-byte-aligned slots. The
-// reader copies a slot once, and checks and uses only the copy, because the other side may write to
-// the memory at any time.
+// trust the other for their size. The reader copies a slot once, and checks and uses only the copy,
+// because the other side may write to the memory at any time.
 //
 // Owner: the daemon's session makes it, both map it. Thread: see ring.h. Memory: offsets only,
 // never pointers.
@@ -101,8 +100,7 @@ struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// While a device has pages of the arena registered, the client must not return them to the system,
-// because the device keeps accessing the old physical pages (daemon/intake/arena_pages.h).
+// The client keeps pages of the arena that a device has registered (daemon/intake/arena_pages.h).
 struct alignas(kSlotAlignment) ArenaPages {
   alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;   // Set by the daemon.
   alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Set by the client.

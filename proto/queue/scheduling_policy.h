@@ -8,8 +8,7 @@
 //                busy rail has its own thread.
 //
 // The configuration or --scheduling selects the policy for the daemon and, through the hello, for
-// its clients. With AUTO each process decides by the cores it may use, so a client may differ from
-// its daemon.
+// its clients. With AUTO each process decides by the cores it may use.
 #pragma once
 
 #include <cstdint>

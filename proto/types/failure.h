@@ -3,8 +3,6 @@
 //
 // The codes are part of completion entries, the wire protocol and the C interface (mlxcomm.h
 // repeats them; test_operation_kinds.py compares them).
-//
-// Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,7 @@
 //
 // The user is the account's name ("alice") on all nodes, because uids differ between machines;
 // "#1000" if uid 1000 has no account. With clients { users } it is always the uid, or empty if
-// users share jobs. Nodes trust each other: a node that holds the cluster's key may act for any
-// user.
+// users share jobs.
 #pragma once
 
 #include <compare>

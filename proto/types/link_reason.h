@@ -1,6 +1,5 @@
-// The transports of links, and the reasons why a link is not up. Daemons send the numbers to each
-// other, and report them as Transport and LinkReason (mlxcomm/v1/diagnostics.proto), together with
-// a text for people.
+// The transports of links, and the reasons why a link is not up, which daemons send to each other
+// and report (mlxcomm/v1/diagnostics.proto).
 //
 // The payload path does not include protobuf, so the list is repeated here; proto/status_words.h
 // asserts that both agree. A number never changes its meaning.

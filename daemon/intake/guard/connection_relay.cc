@@ -27,8 +27,7 @@ using platform::kTuple;
 using Stream = asio::local::stream_protocol::socket;
 constexpr uid_t kUnknownUser = std::numeric_limits<uid_t>::max();
 
-// Returns how much the socket took at once; a closed one takes nothing and reports that at the next
-// wait.
+// Returns how much the socket took at once.
 std::size_t WriteSome(Stream& to, std::span<const std::byte> bytes, asio::error_code& error) {
   std::size_t written = 0;
   error = {};

@@ -7,8 +7,7 @@
 //
 // Reads only the headers of frames (RFC 9113, 4.1), and in answers which call a frame ends.
 //
-// Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory:
-// itself.
+// Does no I/O. Owner: ConnectionRelay. Thread: its owner's. Memory: itself.
 #pragma once
 
 #include <algorithm>

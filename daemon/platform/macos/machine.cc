@@ -16,8 +16,7 @@ std::uint64_t PhysicalMemoryBytes() {
   return ::sysctlbyname("hw.memsize", &bytes, &length, nullptr, 0) == 0 ? bytes : 0;
 }
 
-// Returns what Activity Monitor shows; may include pages of clients' arenas that this process wrote
-// to.
+// Returns what Activity Monitor shows; may include pages of clients' arenas.
 std::uint64_t OwnMemoryBytes() {
   task_vm_info_data_t info;
   mach_msg_type_number_t count = TASK_VM_INFO_COUNT;

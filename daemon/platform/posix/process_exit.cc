@@ -84,8 +84,7 @@ class Exits {
       const std::lock_guard lock(mutex_);
       const auto found = writers_.find(static_cast<pid_t>(ended.ident));
       if (found == writers_.end()) continue;
-      // Writes a byte, because not every system reports the end of a pipe as readable. The pipe has
-      // room.
+      // Not every system reports the end of a pipe as readable.
       for (const auto& [number, writer] : found->second) {
         const char byte = 1;
         while (::write(writer.get(), &byte, 1) < 0 && errno == EINTR) {
