@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <sstream>
@@ -419,47 +418,33 @@ TEST_F(AcceptorTest, DelaysAUsersSessionsBeyondTheRate) {
   EXPECT_EQ(acceptor->refused(), 0u);
 }
 
-TEST_F(AcceptorTest, MakesItsSocketForItsUserOnly) {
-  options.socket_path = folder.path() + "/made/socket";
-  ASSERT_TRUE(Open().ok());
-  struct stat facts{};
-  ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777, 0600u);
-  ASSERT_EQ(::stat((folder.path() + "/made").c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777, 0700u);
+TEST_F(AcceptorTest, MakesItsSocketForItsUserOrForAll) {
+  for (const bool all_users : {false, true}) {
+    options.all_users = all_users;
+    options.socket_path = folder.path() + (all_users ? "/all/socket" : "/own/socket");
+    ASSERT_TRUE(Open().ok());
+    struct stat facts{};
+    ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 0777, all_users ? 0666u : 0600u);
+  }
 }
 
-TEST_F(AcceptorTest, MakesItsSocketForAllUsersIfConfigured) {
-  options.socket_path = folder.path() + "/made/socket";
-  options.all_users = true;
-  ASSERT_TRUE(Open().ok());
-  struct stat facts{};
-  ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777, 0666u);
-}
-
-// A socket at the path, listening without answers, or stale.
-FileDescriptor BindAt(const std::string& path, bool listening) {
+// A socket that listens at the path without answers.
+FileDescriptor ListenAt(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      (listening && ::listen(socket.get(), 0) != 0)) {
+      ::listen(socket.get(), 0) != 0) {
     std::abort();
   }
   return socket;
 }
 
-TEST_F(AcceptorTest, ReplacesAStaleSocket) {
-  BindAt(options.socket_path, /*listening=*/true).Reset();
-  ASSERT_TRUE(Open().ok());
-  ExpectService();
-}
-
 // Why: a stopped or busy daemon must not lose its socket to a second one.
 TEST_F(AcceptorTest, KeepsTheSocketOfAListenerThatDoesNotAnswer) {
-  const FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
+  const FileDescriptor busy = ListenAt(options.socket_path);
   std::vector<std::unique_ptr<Acceptor>> attempts;
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
   constexpr int kAttempts = 4;  // More than its backlog.
@@ -537,15 +522,6 @@ TEST_F(AcceptorTest, RefusesASocketWithAnotherPath) {
   acceptor.emplace(io, options, host);
   ASSERT_TRUE(acceptor->Listen(std::move(strange)).ok());
   ExpectService();
-}
-
-TEST_F(AcceptorTest, KeepsAFileThatIsNotASocket) {
-  std::ofstream(options.socket_path) << "precious";
-  const absl::Status status = Open();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("not a socket"));
-  acceptor.reset();
-  EXPECT_EQ(std::filesystem::file_size(options.socket_path), 8u);
 }
 
 TEST_F(AcceptorTest, RefusesInvalidPaths) {

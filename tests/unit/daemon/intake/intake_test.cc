@@ -28,12 +28,14 @@ class OneClientTest : public IntakeFixture {
   SessionId session = 0;
 };
 
-TEST_F(IntakeTest, GivesAClientItsSegments) {
+TEST_F(IntakeTest, GivesAClientItsSegmentsAndTheConfiguredScheduling) {
+  options.scheduling = queue::Scheduling::kManyCores;
   ASSERT_TRUE(Open().ok());
   const auto client = Connect(GoodHello(queue::ProcessRole::kClient, 5000));
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(client->answer().magic, queue::kDaemonHelloMagic);
   EXPECT_EQ(client->answer().failure_code, FailureCode::kNone);
+  EXPECT_EQ(client->answer().scheduling, queue::Scheduling::kManyCores);
   EXPECT_EQ(client->descriptor_count(), queue::kClientDescriptors);
   EXPECT_EQ(client->answer().arena_bytes % 4096, 0u);
   EXPECT_GE(client->answer().arena_bytes, 5000u);
@@ -44,24 +46,6 @@ TEST_F(IntakeTest, GivesAClientItsSegments) {
   EXPECT_EQ(intake->counters().clients, 1u);
   EXPECT_EQ(intake->counters().arena_bytes, client->answer().arena_bytes);
 }
-
-// Why: a configured policy must hold for all threads of the node, including clients'.
-//
-// One intake for each io_context, which must not run after the intake is destroyed.
-class ScheduledIntakeTest : public IntakeTest,
-                            public testing::WithParamInterface<queue::Scheduling> {};
-
-TEST_P(ScheduledIntakeTest, SendsTheConfiguredScheduling) {
-  options.scheduling = GetParam();
-  ASSERT_TRUE(Open().ok());
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  EXPECT_EQ(client->answer().scheduling, GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(Sides, ScheduledIntakeTest,
-                         testing::Values(queue::Scheduling::kAuto, queue::Scheduling::kFewCores,
-                                         queue::Scheduling::kManyCores));
 
 TEST_F(OneClientTest, PassesTheConnectionToTheListener) {
   const int daemon_end = diary.connections.at(diary.opened.at(0)).process.get();
@@ -187,20 +171,6 @@ TEST_F(OneClientTest, DrainsADoorbellBeforeSleepOrAfterSomeTurns) {
   EXPECT_TRUE(has_room_after(1, false));
   EXPECT_FALSE(has_room_after(1, false));
   EXPECT_TRUE(has_room_after(0, true));
-}
-
-// How: the doorbell is full; while it has no space it has not been drained.
-TEST_F(OneClientTest, TakesSubmissionsBeforeItDrainsTheDoorbell) {
-  const auto rings = [this] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
-  ASSERT_TRUE(intake->PrepareToSleep());
-  while (rings()) {
-  }
-  ASSERT_TRUE(client->Submit(Sum(1)));
-  io.restart();
-  io.poll();
-  intake->WakeUp();
-  EXPECT_EQ(intake->Poll(), 1u);
-  EXPECT_FALSE(rings());
 }
 
 TEST_F(OneClientTest, ADrainedRingDoesNotWakeTheLoopAgain) {
@@ -331,27 +301,6 @@ TEST_F(IntakeTest, WithAllUsersOneGetsThreeQuarters) {
   EXPECT_EQ(intake->use().per_user.clients, 48u);
   EXPECT_EQ(intake->use().all.clients, 64u);
   EXPECT_EQ(intake->use().per_user.operations, intake->use().all.operations / 4 * 3);
-}
-
-TEST_F(IntakeTest, RefusesClientsBeyondTheLimitUntilOneLeaves) {
-  options.clients_max = 2;
-  ASSERT_TRUE(Open().ok());
-  const auto first = Connect();
-  const auto second = Connect();
-  const auto third = Connect();
-  ASSERT_NE(third, nullptr);
-  EXPECT_EQ(third->answer().failure_code, FailureCode::kResourceExhausted);
-  EXPECT_THAT(third->answer().message, HasSubstr("2 clients already"));
-  EXPECT_THAT(third->answer().message, HasSubstr("clients_max"));
-  EXPECT_EQ(intake->counters().refused, 1u);
-  const auto tool = Connect(GoodHello(queue::ProcessRole::kTool, 0));
-  ASSERT_NE(tool, nullptr);
-  EXPECT_EQ(tool->answer().failure_code, FailureCode::kNone);
-  first->CloseDoorbell();
-  ASSERT_TRUE(AwaitEnd(diary.opened[0]));
-  const auto fourth = Connect();
-  ASSERT_NE(fourth, nullptr);
-  EXPECT_EQ(fourth->answer().failure_code, FailureCode::kNone);
 }
 
 TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {

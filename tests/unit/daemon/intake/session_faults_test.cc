@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <atomic>
 #include <random>
-#include <thread>
 
 #include "daemon/intake/session.h"
 #include "daemon/platform/machine.h"
@@ -37,14 +35,6 @@ class SessionFaultsTest : public IntakeFixture {
   std::unique_ptr<LocalProcess> bystander;
   SessionId bystander_session = 0;
 };
-
-TEST_F(SessionFaultsTest, EndsWhenTheDoorbellIsClosed) {
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  client->CloseDoorbell();
-  EXPECT_THAT(WhyEnded(diary.opened.back()), HasSubstr("process ended"));
-  EXPECT_EQ(intake->counters().ended_for_garbage, 0u);
-}
 
 TEST_F(SessionFaultsTest, OutlivesItsConnection) {
   const auto client = Connect();
@@ -129,20 +119,6 @@ TEST_F(SessionFaultsTest, EndsAClientThatNeverReadsItsCompletions) {
   }
   EXPECT_THAT(WhyEnded(session), HasSubstr("never reads"));
   diary.on_submission = nullptr;
-}
-
-// Why: a loop that reads as long as a client writes serves no other client.
-TEST_F(SessionFaultsTest, ServesOtherClientsWhileOneFloodsItsDoorbell) {
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  std::atomic<bool> stop{false};
-  std::thread flood([&] {
-    const std::string bytes(1 << 16, 'x');
-    while (!stop) (void)::send(client->doorbell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-  });
-  for (int i = 0; i < 100; ++i) ExpectService(*bystander, bystander_session);
-  stop = true;
-  flood.join();
 }
 
 // Why: a loop that never sleeps takes a core from computing threads.

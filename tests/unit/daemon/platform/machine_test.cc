@@ -14,15 +14,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-TEST(MachineTest, ReturnsTimeThatNeverGoesBack) {
-  std::uint64_t last = MonotonicNow();
-  for (int i = 0; i < 1000; ++i) {
-    const std::uint64_t now = MonotonicNow();
-    ASSERT_GE(now, last);
-    last = now;
-  }
-}
-
 TEST(MachineTest, HasMemoryAndAName) {
   EXPECT_GT(PhysicalMemoryBytes(), 64 * kMiB);
   EXPECT_GT(OwnMemoryBytes(), 0u);

@@ -133,16 +133,6 @@ TEST_F(MulticastSocketOnCablesTest, ReachesTheOtherEndAndNothingElse) {
   EXPECT_TRUE(IsQuiet(*other));
 }
 
-// Why: a datagram longer than a hello must be recognized.
-TEST_F(MulticastSocketOnCablesTest, TruncatesALongDatagram) {
-  const auto left = OpenOn("one-l"), right = OpenOn("one-r");
-  ASSERT_TRUE(left.ok() && right.ok());
-  ASSERT_TRUE(SendText(*left, "longer than eight").ok());
-  EXPECT_EQ(ReceiveText(*right), "longer t");
-  ASSERT_TRUE(SendText(*left, "next").ok());
-  EXPECT_EQ(ReceiveText(*right), "next");
-}
-
 // Two daemons of one machine, as in tests: each has a socket for the same group and port.
 TEST_F(MulticastSocketOnCablesTest, SharesItsPort) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r"), also = OpenOn("one-r");

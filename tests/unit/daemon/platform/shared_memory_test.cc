@@ -2,12 +2,8 @@
 #include "daemon/platform/shared_memory.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstring>
-#include <utility>
 
 namespace mlxcomm::platform::shared_memory_test {
 namespace {
@@ -23,17 +19,6 @@ TEST(SharedMemoryTest, GivesWholePagesOfZeros) {
       ASSERT_EQ(segment->data()[i], std::byte{0});
     }
   }
-}
-
-TEST(SharedMemoryTest, SharesItsPagesThroughTheDescriptor) {
-  const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", 1 << 16);
-  ASSERT_TRUE(segment.ok()) << segment.status();
-  void* const other = ::mmap(nullptr, segment->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
-                             segment->descriptor(), 0);
-  ASSERT_NE(other, MAP_FAILED);
-  std::memcpy(segment->data() + 5000, "seen", 5);
-  EXPECT_STREQ(static_cast<const char*>(other) + 5000, "seen");
-  ::munmap(other, segment->bytes());
 }
 
 // Why: a side that could shrink it could make the other side fault.
@@ -62,17 +47,6 @@ TEST(SharedMemoryTest, RefusesInvalidSizes) {
     EXPECT_EQ(SharedSegment::Create("test", bytes).status().code(),
               absl::StatusCode::kResourceExhausted);
   }
-}
-
-TEST(SharedMemoryTest, MovesItsMapping) {
-  absl::StatusOr<SharedSegment> first = SharedSegment::Create("first", 4096);
-  absl::StatusOr<SharedSegment> second = SharedSegment::Create("second", 4096);
-  ASSERT_TRUE(first.ok() && second.ok());
-  first->data()[0] = std::byte{7};
-  *second = *std::move(first);
-  EXPECT_EQ(second->data()[0], std::byte{7});
-  const SharedSegment third(*std::move(second));
-  EXPECT_EQ(third.data()[0], std::byte{7});
 }
 
 }  // namespace

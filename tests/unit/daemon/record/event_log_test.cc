@@ -29,14 +29,6 @@ std::string Texts(const EventLog::Part& part) {
   return all;
 }
 
-TEST(EventLogTest, IsEmptyWithoutEvents) {
-  const EventLog log;
-  EventLog::Cursor cursor;
-  const EventLog::Part part = log.Read(cursor, 10, SeesAll);
-  EXPECT_TRUE(part.events.empty());
-  EXPECT_EQ(part.lost, 0u);
-}
-
 TEST(EventLogTest, ContinuesAtTheReadersCursorInOrder) {
   EventLog log;
   EventLog::Cursor cursor;

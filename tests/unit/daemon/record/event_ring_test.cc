@@ -65,12 +65,6 @@ class BusyWriter {
   std::thread thread_;
 };
 
-TEST(EventRingTest, IsEmptyBeforeTheFirstEvent) {
-  const EventRing ring(8);
-  EXPECT_TRUE(TimesOf(ring, 8).empty());
-  EXPECT_EQ(ring.written(), 0u);
-}
-
 TEST(EventRingTest, KeepsTheNewestInTheirOrderOnceItIsFull) {
   EventRing ring(4);
   for (std::uint64_t i = 0; i < 3; ++i) ring.Write(Numbered(i));

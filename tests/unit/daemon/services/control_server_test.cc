@@ -280,15 +280,6 @@ TEST_F(ControlServerTest, QueuesAreReadBeforeACallAboutAnOperation) {
   EXPECT_EQ(loop_.polls, 2);
 }
 
-TEST_F(ControlServerTest, AnswersWithWhatTheNodeSays) {
-  EXPECT_TRUE(Attach(kClientToken).ok());
-  ASSERT_EQ(attached_.members_size(), 1);
-  EXPECT_EQ(attached_.members(0).node(), "here");
-  EXPECT_EQ(attached_.members(0).pid(), 100u);
-  EXPECT_TRUE(Status(kClientToken).ok());
-  EXPECT_EQ(status_.node(), "here");
-}
-
 TEST_F(ControlServerTest, RefusalCarriesCodeRankAndMessage) {
   AttachAnother(Joining(5, 6));
   const grpc::Status status = Attach(kClientToken, Joining(5, 6));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <thread>
 #include <vector>
 
 #include "proto/meeting/rank_side.h"
@@ -61,28 +60,6 @@ TEST_F(ParkingTest, DoesNotSleepOnAWordThatHasChanged) {
 TEST_F(ParkingTest, WakesAfterItsTime) {
   std::atomic<std::uint64_t> word{5};
   Park(word, 5, 1000);
-}
-
-TEST_F(ParkingTest, WakesWhenTheOtherAnnounces) {
-  Call(zero_);
-  std::thread other([&] {
-    AwaitSleeper(1);
-    Call(one_);
-  });
-  EXPECT_EQ(WaitFor(zero_, kFirst), Progress::kMet);
-  other.join();
-}
-
-TEST_F(ParkingTest, WakesWhenThePageIsClosed) {
-  Call(zero_);
-  std::thread daemon([&] {
-    AwaitSleeper(1);
-    std::vector<Adopted> adopted;
-    supervisor_.Close(adopted);
-    EXPECT_EQ(adopted.size(), 1U);
-  });
-  EXPECT_EQ(WaitFor(zero_, kFirst), Progress::kAdopted);
-  daemon.join();
 }
 
 TEST_F(ParkingTest, WakesAnotherProcess) {

@@ -13,7 +13,6 @@ namespace mlxcomm::meeting::rank_side_test {
 namespace {
 
 constexpr CallWords kSum{7, 2};
-constexpr CallWords kGather{8, 2};
 
 class RankSideTest : public testing::Test {
  protected:
@@ -45,40 +44,6 @@ class RankSideTest : public testing::Test {
   RankSide<> zero_{memory_.view(), 0, 0};
   RankSide<> one_{memory_.view(), 1, 0};
 };
-
-TEST_F(RankSideTest, CallsTheDaemonWhileThePageIsClosed) {
-  EXPECT_EQ(Call(zero_).way, Way::kDaemon);
-  const Called called = Call(zero_);
-  EXPECT_EQ(called.way, Way::kDaemon);
-  EXPECT_EQ(called.number, 1U);
-  EXPECT_EQ(supervisor_.CalledBy(0), 2U);
-  EXPECT_EQ(supervisor_.CalledBy(1), 0U);
-}
-
-TEST_F(RankSideTest, UsesThePageFromTheOperationAfterTheNextOne) {
-  Open();
-  const Called called = Call(zero_);
-  EXPECT_EQ(called.way, Way::kPage);
-  EXPECT_EQ(called.number, 2U);
-}
-
-TEST_F(RankSideTest, ReportsThatCallsDifferAndTheDaemonTakesThemAll) {
-  Open();
-  const std::uint64_t number = Call(zero_).number;
-  Call(one_, kGather);
-  EXPECT_EQ(Look(zero_, number), Progress::kDiffers);
-  EXPECT_EQ(Look(one_, number, kGather), Progress::kDiffers);
-  EXPECT_EQ(Close().size(), 2U);
-  EXPECT_EQ(Look(zero_, number), Progress::kAdopted);
-  EXPECT_EQ(Look(one_, number, kGather), Progress::kAdopted);
-}
-
-TEST_F(RankSideTest, AnnouncesAnOperationThatOnlyTheDaemonRuns) {
-  Open();
-  const std::uint64_t number = Call(zero_).number;
-  EXPECT_EQ(Call(one_, kSum, false).way, Way::kDaemon);
-  EXPECT_EQ(Look(zero_, number), Progress::kDiffers);
-}
 
 TEST_F(RankSideTest, ReturnsToThePageAfterAnOperationOfTheDaemon) {
   Open();

@@ -33,10 +33,6 @@ class SupervisorSideTest : public testing::Test {
     return adopted;
   }
   RankArea& area(std::uint32_t rank) { return memory_.view().area(rank); }
-  Progress Look(const RankSide<>& rank, std::uint64_t number) {
-    std::uint32_t from = 0;
-    return rank.Look(number, {7, 0}, from);
-  }
 
   PageMemory memory_{2};
   SupervisorSide<> supervisor_{memory_.view(), 1};
@@ -56,13 +52,6 @@ TEST(SupervisorSideOpeningTest, OpensOnceAllRanksHaveMappedThePage) {
   EXPECT_EQ(memory.view().header().reopens_at.load(), 6U);
 }
 
-TEST_F(SupervisorSideTest, MayCloseAClosedPage) {
-  EXPECT_TRUE(Close().empty());
-  Open();
-  EXPECT_TRUE(Close().empty());
-  EXPECT_TRUE(Close().empty());
-}
-
 TEST_F(SupervisorSideTest, AdoptsIncompleteOperationsInOrderOfNumberAndRank) {
   Open();
   Call(one_, 1);
@@ -79,16 +68,6 @@ TEST_F(SupervisorSideTest, AdoptsIncompleteOperationsInOrderOfNumberAndRank) {
   EXPECT_EQ(adopted[2].number, kFirst + 1);
   EXPECT_EQ(adopted[2].rank, 1U);
   EXPECT_EQ(Call(zero_).way, Way::kDaemon) << "the other one submits it itself";
-}
-
-TEST_F(SupervisorSideTest, SkipsEndedOperations) {
-  Open();
-  Call(zero_);
-  Call(one_);
-  ASSERT_EQ(Look(zero_, kFirst), Progress::kMet);
-  zero_.End(kFirst);
-  area(1).slots[kFirst].call = {9, 9};
-  EXPECT_EQ(Close().size(), 1U) << "the other one's, which has not";
 }
 
 TEST_F(SupervisorSideTest, TreatsAnInvalidModeAsClosed) {

@@ -190,22 +190,14 @@ TEST(DialTest, BringsTheDescriptorsOfAWelcome) {
   ASSERT_TRUE(failure.ok()) << failure.message;
   EXPECT_GE(dialed.connection, 0);
   ASSERT_EQ(dialed.descriptor_count, kClientDescriptors);
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
+  // Why: between socket() and a later fcntl another thread may fork and exec, and its child would
+  // hold the connection of a process that has ended.
+  EXPECT_NE(g_last_socket_type & SOCK_CLOEXEC, 0);
+#endif
   for (const int descriptor : dialed.descriptors) EXPECT_EQ(::close(descriptor), 0);
   EXPECT_EQ(::close(dialed.connection), 0);
 }
-
-#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
-// Why: between socket() and a later fcntl another thread may fork and exec, and its child would
-// hold the connection of a process that has ended.
-TEST(DialTest, MakesAConnectionThatNoChildEverHolds) {
-  const FakeDaemon daemon(Answering(Welcome(), kClientDescriptors));
-  Dialed dialed;
-  ASSERT_TRUE(DialOnce(daemon, dialed).ok());
-  EXPECT_NE(g_last_socket_type & SOCK_CLOEXEC, 0);
-  for (const int descriptor : dialed.descriptors) ::close(descriptor);
-  ::close(dialed.connection);
-}
-#endif
 
 TEST(DialTest, RefusesAnAnswerWithTooFewDescriptors) {
   const FakeDaemon daemon(Answering(Welcome(), 2));
@@ -338,21 +330,6 @@ TEST(DialTest, FailsAtItsDeadline) {
   EXPECT_EQ(dialed.connection, -1);
 }
 
-// Why: Ctrl-C must not wait for a stopped daemon's deadline.
-TEST(DialTest, FailsWhenInterrupted) {
-  const FakeDaemon daemon([](int connection) {
-    char byte;
-    while (::read(connection, &byte, 1) > 0) {
-    }
-  });
-  Dialed dialed;
-  int asked = 0;
-  const Failure failure = Dial(daemon.path(), ProcessRole::kTool, 0, kPatienceNs, dialed,
-                               [&asked] { return ++asked == 2; });
-  EXPECT_EQ(failure.code, FailureCode::kCancelled);
-  EXPECT_EQ(dialed.connection, -1);
-}
-
 // Why: a daemon that is stopped accepts nothing; once its backlog is full, connecting itself would
 // block, and a deadline for the hello does not help. macOS refuses then, as if nothing listened:
 // the lock beside the socket shows that the daemon exists. Without it a client would bypass a busy
@@ -368,8 +345,9 @@ TEST(DialTest, FailsAtItsDeadlineIfTheBacklogIsFull) {
   EXPECT_EQ(dialed.connection, -1);
 }
 
-// Why: it waits while the system refuses, and must notice when the backlog has space.
-TEST(DialTest, ConnectsWhenAFullBacklogIsDrained) {
+// Why: it waits while the system refuses, and must notice when the backlog has space. Ctrl-C must
+// not wait for the hello's deadline.
+TEST(DialTest, ConnectsWhenAFullBacklogIsDrainedAndFailsWhenInterrupted) {
   FullBacklog full;
   const FileDescriptor held = HoldPresence(full.path());
   Dialed dialed;
