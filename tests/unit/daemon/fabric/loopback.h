@@ -10,18 +10,18 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "daemon/fabric/tcp_fabric.h"
+#include "tests/unit/daemon/link/link_events.h"
 
 namespace mlxcomm::fabric {
 
 // A daemon's fabric and its reports.
-struct Node : link::FabricListener {
+struct Node : link::LinkEvents {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
@@ -33,32 +33,10 @@ struct Node : link::FabricListener {
   Node& operator=(const Node&) = delete;
   std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
 
-  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node); }
-  void OnNodeLost(const NodeId&, const absl::Status& why) override {
-    lost.push_back(std::string(why.message()));
-  }
-  void OnControl(const NodeId&, std::span<const std::byte> message) override {
-    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-  }
-  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
-  void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
-  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
-    data_bytes += header.payload_bytes;
-  }
-  void OnDataReleased(const NodeId&, std::uint64_t cookie) override { ++released[cookie]; }
-  void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
-
   asio::io_context& io;
   link::FabricOptions options;
   std::unique_ptr<Links> links;
   std::unique_ptr<TcpFabric> fabric;
-  std::vector<link::NodeIdentity> up;
-  std::vector<std::string> lost;
-  std::vector<std::string> control;
-  int withdrawn = 0;
-  std::uint64_t data_bytes = 0;
-  std::map<std::uint64_t, int> released;
 };
 
 class FabricTest : public testing::Test {

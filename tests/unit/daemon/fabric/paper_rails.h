@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/fabric/links.h"
+#include "tests/unit/daemon/link/link_events.h"
 
 namespace mlxcomm::fabric {
 
@@ -126,7 +127,7 @@ class PaperRail final : public rail::Rail {
 };
 
 // One run of a daemon: its Links, and their reports.
-struct Daemon : link::FabricListener {
+struct Daemon : link::LinkEvents {
   // The first has the smallest id.
   explicit Daemon(std::size_t side, std::uint64_t life = 0) {
     options.self.id.bytes[0] = static_cast<std::uint8_t>(side + 1);
@@ -135,20 +136,6 @@ struct Daemon : link::FabricListener {
     options.random = [next = 1000 * (side + 1) + 100 * life]() mutable { return ++next; };
     links = std::make_unique<Links>(options, *this);
   }
-  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node.incarnation); }
-  void OnNodeLost(const NodeId&, const absl::Status& why) override {
-    lost.push_back(std::string(why.message()));
-  }
-  void OnControl(const NodeId&, std::span<const std::byte> message) override {
-    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-  }
-  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
-  void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
-  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReleased(const NodeId&, std::uint64_t) override {}
-  void OnWithdrawn(const NodeId&, const OperationKey&) override {}
-
   link::NodeClaim ClaimOf(const NodeId& node) const override {
     return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? link::NodeClaim::kComes
                                                                          : link::NodeClaim::kInJob;
@@ -158,9 +145,6 @@ struct Daemon : link::FabricListener {
   const NodeId& id() const { return options.self.id; }
 
   link::FabricOptions options;
-  std::vector<std::uint64_t> up;
-  std::vector<std::string> lost;
-  std::vector<std::string> control;
   std::vector<NodeId> wanted;  // Jobs have ranks there.
   int same_ids = 0;
   std::unique_ptr<Links> links;

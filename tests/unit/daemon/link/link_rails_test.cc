@@ -475,7 +475,7 @@ TEST_F(LinkRailsTest, UsesCircuitsOnlyWithoutAConnection) {
   ExpectDone(two);
   auto late = std::make_unique<CableRail>(std::make_shared<Cable>(Cable::Circuit()), 0, two.now);
   EXPECT_TRUE(absl::IsAborted(two.a.link.AddRail(std::move(late), two.PathOf("circuit 3"),
-                                                 two.a.link.peer(), TwoSides::IntroductionOf(two.b),
+                                                 two.a.link.peer(), IntroductionOf(two.b.link),
                                                  two.a.link.standing(), two.now)));
 }
 
@@ -484,7 +484,7 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanTheMaximum) {
   for (std::size_t i = 0; i < Link::kRailsMax; ++i) two.Join(absl::StrCat("rail ", i));
   const auto add = [&](const std::string& name) {
     return two.a.link.AddRail(std::make_unique<CableRail>(std::make_shared<Cable>(), 0, two.now),
-                              two.PathOf(name), two.a.link.peer(), TwoSides::IntroductionOf(two.b),
+                              two.PathOf(name), two.a.link.peer(), IntroductionOf(two.b.link),
                               two.a.link.standing(), two.now);
   };
   EXPECT_TRUE(absl::IsAborted(add("rail 3")));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/fabric/authentication.h"
+#include "tests/unit/daemon/link/link_events.h"
 #include "tests/unit/daemon/link/status_of.h"
 
 namespace mlxcomm::link::link_test {
@@ -79,39 +80,10 @@ class PaperRail final : public rail::Rail {
 };
 
 // One side: a link and its listener.
-struct Side : FabricListener {
+struct Side : LinkEvents {
   explicit Side(RoutingListener* routing = nullptr, EarlyBudget* early = nullptr)
       : link(options, NodeId{}, *this, routing, nullptr, early) {}
 
-  void OnNodeUp(const NodeIdentity&) override { ++ups; }
-  void OnNodeLost(const NodeId&, const absl::Status& why) override {
-    lost.push_back(std::string(why.message()));
-  }
-  void OnControl(const NodeId&, std::span<const std::byte> message) override {
-    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-  }
-  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
-  void OnGrant(const NodeId&, const wire::FrameHeader& header) override {
-    grants.push_back(header.number);
-  }
-  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
-    data_bytes += header.payload_bytes;
-  }
-  void OnDataReleased(const NodeId&, std::uint64_t cookie) override { released.push_back(cookie); }
-  void OnWithdrawn(const NodeId&, const OperationKey& key) override {
-    withdrawn.push_back(key.number);
-  }
-
-  wire::Introduction Introduction() const {
-    const Link::Standing standing = link.standing();
-    wire::Introduction introduction{};
-    introduction.session = standing.session;
-    introduction.known_peer_session = standing.known_peer_session;
-    introduction.next_expected = standing.next_expected;
-    introduction.incarnation = 1;
-    return introduction;
-  }
   absl::Status Join(const wire::Introduction& theirs) { return Join(theirs, link.standing()); }
   absl::Status Join(const wire::Introduction& theirs, const Link::Standing& reported) {
     auto fresh = std::make_shared<Paper>();
@@ -166,13 +138,6 @@ struct Side : FabricListener {
   FabricOptions options;
   Link link;
   std::shared_ptr<Paper> paper = std::make_shared<Paper>();
-  int ups = 0;
-  std::vector<std::string> lost;
-  std::vector<std::string> control;
-  std::vector<std::uint64_t> grants;
-  std::vector<std::uint64_t> released;
-  std::vector<std::uint64_t> withdrawn;
-  std::uint64_t data_bytes = 0;
 };
 
 wire::Introduction NewPeer(std::uint64_t session = 77) {
@@ -295,7 +260,7 @@ TEST(LinkTest, ContinuesWhereItWasWhenTheRailIsBack) {
   EXPECT_EQ(side.paper->given[0].frame.header.sequence, 1u);
   side.Deliver(wire::FrameType::kData, 2, 1, 60, 40);
   EXPECT_EQ(side.data_bytes, 100u);
-  EXPECT_EQ(side.ups, 1);
+  EXPECT_EQ(side.up.size(), 1u);
   EXPECT_THAT(side.lost, IsEmpty());
 }
 
@@ -331,7 +296,7 @@ TEST(LinkTest, StartsAgainWhenThePeerHasDroppedItsSession) {
   side.link.Poll(0);
   ASSERT_TRUE(side.Join(NewPeer(/*session=*/78)).ok());
   EXPECT_THAT(side.lost, ElementsAre(HasSubstr("dropped its session")));
-  EXPECT_EQ(side.ups, 2);
+  EXPECT_EQ(side.up.size(), 2u);
   EXPECT_FALSE(side.paper->resumed);
   EXPECT_THAT(side.paper->given, IsEmpty());
 }
@@ -456,8 +421,8 @@ class Pair {
   // The message contains its session and its position in it.
   void Send(int from) {
     Side& side = sides[from];
-    if (side.ups != ups_seen_[from]) {
-      ups_seen_[from] = side.ups;
+    if (side.up.size() != ups_seen_[from]) {
+      ups_seen_[from] = side.up.size();
       sent_[from] = 0;
     }
     const std::string text = Tag(side.link.standing(), false) + std::to_string(sent_[from]);
@@ -477,7 +442,8 @@ class Pair {
     CheckReceived(1 - dialer);
     wire_[0].clear();
     wire_[1].clear();
-    const wire::Introduction reported[2] = {sides[0].Introduction(), sides[1].Introduction()};
+    const wire::Introduction reported[2] = {IntroductionOf(sides[0].link),
+                                            IntroductionOf(sides[1].link)};
     const Link::Standing standing[2] = {sides[0].link.standing(), sides[1].link.standing()};
     bool joined[2] = {false, false};
     for (const int side : {1 - dialer, dialer}) {
@@ -534,8 +500,8 @@ class Pair {
   // Everything that was sent in this session has arrived, in order.
   void CheckReceived(int at) {
     Side& side = sides[at];
-    if (side.ups != ups_checked_[at]) {
-      ups_checked_[at] = side.ups;
+    if (side.up.size() != ups_checked_[at]) {
+      ups_checked_[at] = side.up.size();
       received_[at] = 0;
     }
     for (const std::string& text : side.control) {
@@ -562,8 +528,8 @@ class Pair {
   std::deque<rail::RailEvent> wire_[2];
   std::uint64_t sent_[2] = {0, 0};
   std::uint64_t received_[2] = {0, 0};
-  int ups_seen_[2] = {0, 0};
-  int ups_checked_[2] = {0, 0};
+  std::size_t ups_seen_[2] = {0, 0};
+  std::size_t ups_checked_[2] = {0, 0};
 };
 
 // Why: if only one side continues, numbers of different sessions meet, and frames are lost or

@@ -22,6 +22,7 @@
 #include "daemon/link/link.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/wakeup.h"
+#include "tests/unit/daemon/link/link_events.h"
 #include "tests/unit/daemon/link/status_of.h"
 #include "tests/unit/looks.h"
 #include "tests/unit/never.h"
@@ -61,18 +62,10 @@ inline void AddBytes(const rail::PostedReceive& receive, std::uint64_t offset,
 }
 
 // Receives step after step, and sends what the peer requests.
-class Side : public FabricListener {
+class Side : public LinkEvents {
  public:
   Side() : link(options, NodeId{}, *this) {}
 
-  void OnNodeUp(const NodeIdentity&) override { ++ups; }
-  void OnNodeLost(const NodeId&, const absl::Status& why) override {
-    lost.push_back(std::string(why.message()));
-  }
-  void OnControl(const NodeId&, std::span<const std::byte> message) override {
-    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-  }
-  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
   void OnGrant(const NodeId&, const wire::FrameHeader& grant) override {
     wire::FrameHeader header;
     header.type = wire::FrameType::kData;
@@ -85,7 +78,6 @@ class Side : public FabricListener {
       ++sent;
     }
   }
-  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
   void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
     received += header.payload_bytes;
     if (received < target.size()) return;
@@ -97,8 +89,6 @@ class Side : public FabricListener {
     }
     if (number < last) Ask();
   }
-  void OnDataReleased(const NodeId&, std::uint64_t) override { ++released; }
-  void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
 
   // The next step: copied if its number is odd, added if it is even.
   void Ask() {
@@ -116,16 +106,14 @@ class Side : public FabricListener {
     grant.number = number;
     ASSERT_TRUE(link.Send(grant, nullptr, 0).ok());
   }
-  bool done() const { return number == last && received == target.size() && released == sent; }
+  bool done() const {
+    return number == last && received == target.size() && released.size() == sent;
+  }
 
   FabricOptions options;
   std::vector<std::byte> source, theirs, target;  // Used by rails until the link is destroyed.
   Link link;
-  int ups = 0;
-  std::vector<std::string> lost;
-  std::vector<std::string> control;
-  int withdrawn = 0;
-  std::uint64_t number = 0, last = 0, received = 0, wrong = 0, sent = 0, released = 0;
+  std::uint64_t number = 0, last = 0, received = 0, wrong = 0, sent = 0;
 };
 
 class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
@@ -161,10 +149,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
     Link::Standing standing[2];
     for (int i : {0, 1}) {
       standing[i] = sides[i].link.standing();
-      reported[i] = {};
-      reported[i].session = standing[i].session;
-      reported[i].known_peer_session = standing[i].known_peer_session;
-      reported[i].next_expected = standing[i].next_expected;
+      reported[i] = IntroductionOf(sides[i].link);
     }
     for (int i : {0, 1}) {
       ASSERT_NE(rails[static_cast<std::size_t>(i)], nullptr);
@@ -225,7 +210,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
              });
     for (const Side& side : sides) {
       EXPECT_EQ(side.wrong, 0u);
-      EXPECT_EQ(side.ups, 1);
+      EXPECT_EQ(side.up.size(), 1u);
       EXPECT_EQ(side.link.posted_receives(), 0u);
       EXPECT_EQ(side.link.arrivals().kept_bytes(), 0u);
     }
@@ -292,17 +277,17 @@ TEST_P(RailContractTest, FindsTheReceiveOfDataOnWhicheverRailItArrives) {
 TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   Prepare(4 * 1024 * 1024, 1);
   Join();
-  const int rounds = static_cast<int>(Steps(5));
-  for (int round = 1; round <= rounds; ++round) {
+  const std::size_t rounds = Steps(5);
+  for (std::size_t round = 1; round <= rounds; ++round) {
     sides[0].Ask();
     RunUntil([&] { return sides[1].sent > 0; });
-    for (int i = 0; i < round; ++i) Poll();
+    for (std::size_t i = 0; i < round; ++i) Poll();
     OperationKey key;
     key.number = sides[0].number;
     sides[0].link.Withdraw(key);
-    RunUntil([&] { return sides[0].withdrawn == round; });
+    RunUntil([&] { return sides[0].withdrawn.size() == round; });
     std::fill(sides[0].target.begin(), sides[0].target.end(), std::byte{0x55});
-    RunUntil([&] { return sides[1].released == sides[1].sent; });
+    RunUntil([&] { return sides[1].released.size() == sides[1].sent; });
     for (const std::byte byte : sides[0].target) ASSERT_EQ(byte, std::byte{0x55});
   }
 }

@@ -15,6 +15,7 @@
 
 #include "daemon/link/link.h"
 #include "tests/ground/simulated_rail.h"
+#include "tests/unit/daemon/link/link_events.h"
 
 namespace mlxcomm::link {
 
@@ -189,42 +190,15 @@ class CableRail final : public ground::SimulatedRail {
 // A link's two sides in one virtual time.
 class TwoSides {
  public:
-  struct Side : FabricListener {
+  struct Side : LinkEvents {
     explicit Side(FabricOptions with) : options(std::move(with)), link(options, NodeId{}, *this) {}
-    void OnNodeUp(const NodeIdentity&) override { ++ups; }
-    void OnNodeLost(const NodeId&, const absl::Status& why) override {
-      lost.push_back(std::string(why.message()));
-    }
-    void OnControl(const NodeId&, std::span<const std::byte> message) override {
-      control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+    void OnControl(const NodeId& node, std::span<const std::byte> message) override {
+      LinkEvents::OnControl(node, message);
       released_at_control.push_back(released.size());
-    }
-    void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
-    void OnGrant(const NodeId&, const wire::FrameHeader& header) override {
-      grants.push_back(header.number);
-    }
-    void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
-    void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
-      data.push_back(header.offset);
-      data_bytes += header.payload_bytes;
-    }
-    void OnDataReleased(const NodeId&, std::uint64_t cookie) override {
-      released.push_back(cookie);
-    }
-    void OnWithdrawn(const NodeId&, const OperationKey& key) override {
-      withdrawn.push_back(key.number);
     }
     FabricOptions options;
     Link link;
-    int ups = 0;
-    std::vector<std::string> lost;
-    std::vector<std::string> control;
     std::vector<std::size_t> released_at_control;
-    std::vector<std::uint64_t> grants;
-    std::vector<std::uint64_t> data;
-    std::vector<std::uint64_t> released;
-    std::vector<std::uint64_t> withdrawn;
-    std::uint64_t data_bytes = 0;
   };
   struct Joined {
     std::string name;
@@ -245,7 +219,7 @@ class TwoSides {
     joined.name = name;
     joined.cable = std::make_shared<Cable>(like);
     joined.cable->random = &random;
-    const wire::Introduction reported[2] = {IntroductionOf(a), IntroductionOf(b)};
+    const wire::Introduction reported[2] = {IntroductionOf(a.link), IntroductionOf(b.link)};
     const Link::Standing standing[2] = {a.link.standing(), b.link.standing()};
     for (int side = 0; side < 2; ++side) {
       auto rail = std::make_unique<CableRail>(joined.cable, side, now);
@@ -319,15 +293,6 @@ class TwoSides {
     RunUntil(Link::kNever, [] { return false; });
   }
 
-  static wire::Introduction IntroductionOf(const Side& side) {
-    const Link::Standing standing = side.link.standing();
-    wire::Introduction introduction{};
-    introduction.session = standing.session;
-    introduction.known_peer_session = standing.known_peer_session;
-    introduction.next_expected = standing.next_expected;
-    introduction.incarnation = 1;
-    return introduction;
-  }
   // One side posts, the other sends in chunks.
   void Post(int side, std::uint64_t number, std::vector<std::byte>& target) {
     rail::PostedReceive receive;

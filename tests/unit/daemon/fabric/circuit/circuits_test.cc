@@ -2,6 +2,7 @@
 // informs when the route breaks.
 #include "daemon/fabric/circuit/circuits.h"
 #include "proto/status_words.h"
+#include "tests/unit/daemon/link/link_events.h"
 #include "tests/unit/daemon/link/status_of.h"
 
 #include <gmock/gmock.h>
@@ -26,24 +27,6 @@ NodeId Id(int number) {
   id.bytes[0] = static_cast<std::uint8_t>(number);
   return id;
 }
-
-struct Silent : link::FabricListener {
-  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node.name); }
-  void OnNodeLost(const NodeId&, const absl::Status& why) override {
-    lost.push_back(std::string(why.message()));
-  }
-  void OnControl(const NodeId&, std::span<const std::byte>) override { ++control; }
-  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
-  void OnGrant(const NodeId&, const wire::FrameHeader&) override { ++grants; }
-  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
-  void OnDataReleased(const NodeId&, std::uint64_t) override {}
-  void OnWithdrawn(const NodeId&, const OperationKey&) override {}
-  std::vector<std::string> up;
-  std::vector<std::string> lost;
-  int control = 0;
-  int grants = 0;
-};
 
 struct Sent {
   NodeId to;
@@ -140,7 +123,7 @@ struct Node5 : RouterPort, CircuitsPort {
   }
 
   link::FabricOptions options;
-  Silent listener;
+  link::LinkEvents listener;
   std::map<NodeId, std::unique_ptr<link::Link>> links;
   std::vector<Sent> sent;
   Sent last;
@@ -381,7 +364,7 @@ TEST_F(CircuitsTest, MakesARailAtTheDestination) {
   std::vector<std::byte> piece(sizeof inner);
   std::memcpy(piece.data(), &inner, sizeof inner);
   node.Receive(4, Type::kCircuitFrame, 9, piece);
-  EXPECT_EQ(node.listener.grants, 1);
+  EXPECT_EQ(node.listener.grants.size(), 1u);
   node.Receive(4, Type::kCircuitClosed, 9);
   EXPECT_EQ(node.links[Id(3)]->state(), link::Link::State::kGrace);
   EXPECT_EQ(node.circuits.size(), 0u);
