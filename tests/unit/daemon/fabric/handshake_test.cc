@@ -127,16 +127,6 @@ TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
   EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kNotADaemon);
 }
 
-TEST_F(HandshakeTest, RefusesAnotherCluster) {
-  link::FabricOptions dialer = Options(1);
-  dialer.cluster = "other";
-  dialer.greeting_timeout_ns = 50'000'000;  // It gets no answer.
-  Prove(dialer, Options(2));
-  EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("another cluster"));
-  EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kWrongCluster);
-  EXPECT_EQ(rail::ReasonOf(as_dialer_->status()), LinkReason::kNoAnswer);
-}
-
 // Why: a dialer's own proof, sent back to it, must prove nothing.
 TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   const link::FabricOptions dialer = Options(1);

@@ -51,11 +51,7 @@ class LinksLargeFramesTest : public testing::Test {
     Join(middle, there, {"3", "3"}, now_ns);
   }
   void Say(Daemon& from, Daemon& to, const std::string& text) {
-    wire::FrameHeader header;
-    header.type = wire::FrameType::kControl;
-    header.payload_bytes = static_cast<std::uint32_t>(text.size());
-    ASSERT_TRUE(
-        from.links->Send(to.id(), header, reinterpret_cast<const std::byte*>(text.data()), 0).ok());
+    ASSERT_TRUE(from.Say(to, text).ok());
   }
   void Run(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {

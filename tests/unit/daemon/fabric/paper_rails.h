@@ -141,6 +141,20 @@ struct Daemon : link::LinkEvents {
                                                                          : link::NodeClaim::kInJob;
   }
   void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
+  absl::Status Say(const Daemon& to, const std::string& text) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kControl;
+    header.payload_bytes = static_cast<std::uint32_t>(text.size());
+    return links->Send(to.id(), header, reinterpret_cast<const std::byte*>(text.data()), 0);
+  }
+  // Each turn is a tick.
+  void Pass(std::uint64_t seconds, std::uint64_t& now_ns) {
+    for (const std::uint64_t end_ns = now_ns + seconds * 1'000'000'000; now_ns < end_ns;) {
+      now_ns += options.heartbeat_interval_ns;
+      links->OnTime(now_ns);
+      links->Poll(now_ns);
+    }
+  }
 
   const NodeId& id() const { return options.self.id; }
 
@@ -148,6 +162,20 @@ struct Daemon : link::LinkEvents {
   std::vector<NodeId> wanted;  // Jobs have ranks there.
   int same_ids = 0;
   std::unique_ptr<Links> links;
+// A node that no Daemon runs, and its introduction.
+inline NodeId Stranger(int number) {
+  NodeId id;
+  id.bytes = {99, static_cast<std::uint8_t>(number / 256), static_cast<std::uint8_t>(number % 256)};
+  return id;
+}
+inline wire::Introduction StrangersIntroduction(std::uint64_t known_session = 0) {
+  wire::Introduction theirs{};
+  theirs.session = 5;
+  theirs.known_peer_session = known_session;
+  theirs.next_expected = 1;
+  return theirs;
+}
+
 };
 
 // A rail between two, with the same path at both ends.

@@ -236,25 +236,6 @@ TEST_P(TcpFabricTest, ResendsBytesThatWereChanged) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
-// Why: an operator who changes the key must not have to stop running jobs, nor worry about a cable
-// that is plugged in again during the change.
-TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
-  MakePair();
-  BeginTransfer();
-  ASSERT_TRUE(Carries(*cables[0]));
-  a->fabric->SetKeys(KeysOf(8, 7));  // One node after the other, as in practice.
-  cables[0]->PullOut();
-  cables[0]->PlugIn();
-  ASSERT_TRUE(Carries(*cables[1]));
-  b->fabric->SetKeys(KeysOf(8, 7));
-  a->fabric->SetKeys(KeysOf(8));
-  cables[1]->PullOut();
-  cables[1]->PlugIn();
-  b->fabric->SetKeys(KeysOf(8));
-  ExpectAllArrived();
-  EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
-}
-
 // Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
 // must not notice.
 // How: each side is the first to retire it; a was dialed, b dials.

@@ -84,24 +84,6 @@ TEST_F(LinkRailsTest, ContinuesWhicheverRailEndsAtWhicheverMoment) {
   }
 }
 
-TEST_F(LinkRailsTest, WaitsInGraceForTheLastRailAndContinuesWithAnother) {
-  TwoSides two;
-  auto& first = two.Join("first");
-  auto& second = two.Join("second");
-  Begin(two);
-  two.RunUntil(Link::kNever, [&] { return two.a.data.size() >= 10; });
-  two.Cut(first);
-  EXPECT_EQ(two.a.link.state(), Link::State::kUp);
-  two.Cut(second);
-  EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
-  EXPECT_EQ(two.b.link.state(), Link::State::kGrace);
-  two.now += 100 * kMs;
-  two.Join("third");
-  two.Run();
-  EXPECT_EQ(two.a.ups, 1);
-  ExpectDone(two);
-}
-
 // Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender
 // counts as delivered: unless requested, it would never arrive. And each acknowledgement would
 // request another copy of a frame of up to a megabyte while the first is still under way.

@@ -5,11 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace mlxcomm::program_test {
 namespace {
@@ -68,25 +65,6 @@ TEST(ProgramTest, WaitsOnlyForTheProgramIfRequested) {
   for (const char* script : {"exec >&-; exec sleep 1000", "sleep 1000 & wait"}) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(RunProgram({"sh", "-c", script}, options).status()));
   }
-}
-
-// How: each program lists its open descriptors, which must not include another program's pipe.
-TEST(ProgramTest, DoesNotLeakDescriptorsBetweenThreadsPrograms) {
-  const std::vector<std::string> words = {"sh", "-c", "ls /dev/fd | wc -l"};
-  const auto alone = RunProgram(words);
-  ASSERT_TRUE(alone.ok()) << alone.status();
-  std::vector<std::thread> threads;
-  std::atomic<int> well{0};
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int round = 0; round < 50; ++round) {
-        const auto said = RunProgram(words);
-        well += said.ok() && said->text == alone->text;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(well, 4 * 50);
 }
 
 TEST(ProgramTest, LimitsTheOutputAndGivesNoInput) {

@@ -63,84 +63,6 @@ TEST_F(RouterTest, ReachesANodeThatIsNotANeighbour) {
   EXPECT_THAT(b.control, IsEmpty());
 }
 
-void Add(const rail::PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
-         std::uint32_t bytes) {
-  for (std::uint32_t i = 0; i < bytes; ++i) {
-    receive.destination[offset + i] = static_cast<std::byte>(
-        static_cast<int>(receive.operand[offset + i]) + static_cast<int>(staged[i]));
-  }
-}
-
-// Why: a reduction must combine each byte once, even though it arrives in pieces, and the route may
-// break in the middle of a chunk.
-// How: two routes; the node on the one in use stops in the middle.
-TEST_F(RouterTest, ReducesEachByteOnceWhenTheRouteChanges) {
-  const auto patient = [](link::FabricOptions& options) {
-    options.grace_period_ns = 60'000'000'000;
-  };
-  Node a(io, "a", 1, {}, 7, patient);
-  auto b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a.address()}, 7, patient);
-  Node d(io, "d", 4, {a.address()}, 7, patient);
-  Node c(io, "c", 3, {b->address(), d.address()}, 7, patient);
-  ASSERT_TRUE(RunUntil({&a, b.get(), &c, &d}, [&] { return a.up.size() == 3; }));
-  EXPECT_EQ(LinkOf(a, c).detail(), "reached through b");  // The smaller id of the two.
-  const std::vector<std::byte> source = Pattern(4 * 1024 * 1024);
-  std::vector<std::byte> target(source.size());
-  const std::vector<std::byte> operand(source.size(), std::byte{3});
-  SendChunks(a, c, source, target, 1024 * 1024, [&](rail::PostedReceive& receive) {
-    receive.place = &Add;
-    receive.operand = operand.data();
-  });
-  ASSERT_TRUE(RunUntil({&a, b.get(), &c, &d}, [&] { return c.data_bytes > 0; }));
-  ASSERT_LT(c.data_bytes, source.size());
-  b->fabric->Stop();
-  idle = true;
-  ASSERT_TRUE(
-      RunUntil({&a, &c, &d}, [&] { return c.data_bytes == source.size() && a.released[9] == 4; }));
-  EXPECT_EQ(LinkOf(a, c).detail(), "reached through d");
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    ASSERT_EQ(static_cast<int>(target[i]), (static_cast<int>(source[i]) + 3) % 256) << i;
-  }
-  ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return !Reaches(a, *b); }));
-  EXPECT_TRUE(Reaches(a, c));
-  EXPECT_EQ(a.lost.size(), 1u);  // Only b.
-  EXPECT_EQ(c.lost.size(), 1u);
-}
-
-// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return
-// when it is plugged in again; the layers above do not notice.
-TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
-  const auto patient = [](link::FabricOptions& options) {
-    options.reset_grace_ns = 60'000'000'000;
-  };
-  idle = true;
-  Node a(io, "a", 1, {}, 7, patient);
-  LoopbackCable cable(io, a.address());
-  Node b(io, "b", 2, {cable.address()}, 7, patient);
-  Node c(io, "c", 3, {a.address(), b.address()}, 7, patient);
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return LinkOf(a, b).detail().empty() && Reaches(a, b) && Reaches(a, c) && Reaches(b, c);
-  }));
-  const std::vector<std::byte> source = Pattern(16 * 1024 * 1024);
-  std::vector<std::byte> target(source.size());
-  SendChunks(a, b, source, target);
-  const std::uint64_t mark = cable.carried() + 700'000;
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return cable.carried() > mark; }));
-  cable.PullOut();
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return LinkOf(a, b).detail() == "reached through c" && b.data_bytes > 4'000'000;
-  }));
-  cable.PlugIn();
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return b.data_bytes == source.size() && a.released[9] == 64 && !LinkOf(a, b).rails().empty() &&
-           LinkOf(a, b).rails(0).transport() == v1::Transport::tcp;
-  }));
-  EXPECT_TRUE(source == target);
-  EXPECT_THAT(a.lost, IsEmpty());
-  EXPECT_THAT(b.lost, IsEmpty());
-  EXPECT_EQ(a.up.size(), 2u);
-}
-
 TEST_F(RouterTest, LosesNodesBehindAStoppedOneAndNamesTheRoute) {
   const auto quick = [](link::FabricOptions& options) {
     options.grace_period_ns = 100'000'000;
@@ -177,27 +99,6 @@ TEST_F(RouterTest, LearnsAtOnceThatADistantNodeHasStopped) {
   EXPECT_EQ(a.up[2].incarnation, again.options.self.incarnation);
   ASSERT_TRUE(SendText(again, a, "back").ok());
   ASSERT_TRUE(RunUntil({&a, &b, &again}, [&] { return a.control.size() == 1; }));
-}
-
-TEST_F(RouterTest, WithdrawsAndCancelsInTheMiddle) {
-  Node a(io, "a", 1);
-  Node b(io, "b", 2, {a.address()});
-  Node c(io, "c", 3, {b.address()});
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 2 && c.up.size() == 2; }));
-  const std::vector<std::byte> source = Pattern(16 * 1024 * 1024);
-  std::vector<std::byte> target(source.size());
-  SendChunks(a, c, source, target, 1024 * 1024);
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return c.data_bytes > 0; }));
-  OperationKey key;
-  key.number = 5;
-  c.links->Withdraw(a.options.self.id, key);
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return c.withdrawn == 1; }));
-  const std::vector<std::byte> as_it_was = target;
-  a.links->Cancel(c.options.self.id, key);
-  ASSERT_TRUE(SendText(a, c, "behind it").ok());
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.released[9] == 16 && c.control.size() == 1; }));
-  EXPECT_TRUE(target == as_it_was);
-  EXPECT_LT(c.data_bytes, source.size());
 }
 
 // Why: a daemon's last messages must also reach distant nodes.
