@@ -261,11 +261,9 @@ void Link::AcknowledgeBeforeSleep() {
 // A lost acknowledgement of a reliable rail's frame would not be repeated, so it must take a
 // reliable rail.
 bool Link::AcknowledgesReliably(std::size_t at) const {
-  if (channel_.flight(at).is_reliable()) return true;
-  for (const std::size_t other : present_) {
-    if (rails_[other].carries && channel_.flight(other).is_reliable()) return false;
-  }
-  return true;
+  return channel_.flight(at).is_reliable() || !present_.Any([this](std::size_t other) {
+    return rails_[other].carries && channel_.flight(other).is_reliable();
+  });
 }
 
 // Reports everything that has arrived, and requests each missing frame once, because the peer sends

@@ -168,11 +168,8 @@ class Link {
   std::uint64_t deadline_ns() const;
   // Returns whether memory of a lost node's frames was freed.
   bool OnTime(std::uint64_t now_ns);
-  bool prepared() const { return prepared_; }
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
-  const std::string& detail() const { return detail_; }
   const std::string& down_why() const { return state_ == State::kGrace ? grace_why_ : detail_; }
-  LinkReason reason() const { return reason_; }
   void Describe(v1::LinkStatus& status) const;
   const Channel& channel() const { return channel_; }
   const ArrivalOrder& arrivals() const { return arrivals_; }

@@ -52,7 +52,7 @@ bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
 }
 
 bool Link::MayCarry(std::uint64_t now_ns) const {
-  return std::any_of(present_.begin(), present_.end(), [&](std::size_t at) {
+  return present_.Any([&](std::size_t at) {
     return !IsSmallOnly(rails_[at], now_ns) && !large_.AreLostOn(rails_[at].path);
   });
 }

@@ -26,8 +26,7 @@ Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& lis
 }
 
 bool Link::is_neighbour() const {
-  return carrying_ > 0 && std::any_of(direct_.begin(), direct_.end(),
-                                      [this](std::size_t at) { return rails_[at].carries; });
+  return direct_.Any([this](std::size_t at) { return rails_[at].carries; });
 }
 
 std::size_t Link::PlaceOf(const rail::RailPath& path) const {
@@ -134,9 +133,7 @@ void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t 
 // A closed connection means that a daemon has ended or was cut off. Side rails do not notice that,
 // so if no connection is left, each gets a heartbeat and must answer soon.
 void Link::PingSideRails(const rail::RailEnd& end, std::uint64_t now_ns) {
-  for (const std::size_t at : direct_) {
-    if (!rails_[at].path.is_side_rail()) return;
-  }
+  if (direct_.Any([this](std::size_t at) { return !rails_[at].path.is_side_rail(); })) return;
   for (const std::size_t at : present_) {
     if (!rails_[at].path.is_side_rail()) continue;
     SendHeartbeat(at, now_ns);
@@ -287,22 +284,16 @@ absl::Status Link::AddSideRail(std::unique_ptr<rail::Rail> rail, const rail::Rai
 void Link::TakeRail(std::size_t at, std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                     bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
+  on = OnRail();
   on.rail = std::move(rail);
   present_.Add(at);
   if (on.rail->is_direct()) direct_.Add(at);
   on.path = path;
   on.withdrawals_taken = first_withdrawal_ + withdrawals_.size();
   on.resumed = resumed;
-  on.delivered = false;
   on.heard_at_start_ns = heard_at_start_ns;
-  on.last_figures = {};
   on.last_tick_ns = now_ns;
   on.since_ns = now_ns;
-  on.asked = on.skipped = 0;
-  on.silent_from_ns = on.paused_ns = 0;
-  on.sent_rate = 0;
-  on.received_rate = 0;
-  on.carries = false;
   if (!on.rail->has_passed_large()) SendHeartbeat(at, now_ns, /*padded=*/true);
   if (prepared_) on.rail->Prepare();
 }
@@ -508,8 +499,7 @@ bool Link::IsNew(const OnRail& on) { return on.asked < kHeartbeatsMin; }
 
 // Plans do not use the latency of circuits.
 bool Link::has_new_rail() const {
-  return std::any_of(direct_.begin(), direct_.end(),
-                     [this](std::size_t at) { return IsNew(rails_[at]); });
+  return direct_.Any([this](std::size_t at) { return IsNew(rails_[at]); });
 }
 
 void Link::PingNewRails(std::uint64_t now_ns) {
@@ -519,9 +509,8 @@ void Link::PingNewRails(std::uint64_t now_ns) {
 }
 
 bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
-  return std::all_of(present_.begin(), present_.end(), [&](std::size_t at) {
-    return rails_[at].rail->last_received_ns() >= since_ns;
-  });
+  return !present_.Any(
+      [&](std::size_t at) { return rails_[at].rail->last_received_ns() < since_ns; });
 }
 
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 namespace mlxcomm::link {
 
@@ -13,24 +12,11 @@ class RailSet {
  public:
   class Iterator {
    public:
-    // NOLINTBEGIN(readability-identifier-naming): std::iterator_traits needs these names.
-    using iterator_category = std::input_iterator_tag;
-    using value_type = std::size_t;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const std::size_t*;
-    using reference = std::size_t;
-    // NOLINTEND(readability-identifier-naming)
-
     explicit Iterator(std::uint32_t left) : left_(left) {}
     std::size_t operator*() const { return static_cast<std::size_t>(std::countr_zero(left_)); }
     Iterator& operator++() {
       left_ &= left_ - 1;
       return *this;
-    }
-    Iterator operator++(int) {
-      const Iterator before = *this;
-      ++*this;
-      return before;
     }
     friend bool operator==(Iterator, Iterator) = default;
 
@@ -42,6 +28,14 @@ class RailSet {
   void Remove(std::size_t at) { rails_ &= ~(std::uint32_t{1} << at); }
   bool Has(std::size_t at) const { return (rails_ >> at & 1) != 0; }
   std::size_t size() const { return static_cast<std::size_t>(std::popcount(rails_)); }
+  // Returns whether `is` holds for one of them.
+  template <typename Is>
+  bool Any(Is is) const {
+    for (const std::size_t at : *this) {
+      if (is(at)) return true;
+    }
+    return false;
+  }
 
   // Iterates over a copy: the set may change during the iteration.
   Iterator begin() const { return Iterator(rails_); }
