@@ -121,9 +121,11 @@ void ArrivalOrder::Free(Kept& kept) {
 
 void ArrivalOrder::Reset() {
   due_ = nullptr;
-  for (Kept& kept : kept_) {
-    if (kept.used) Free(kept);
-  }
+  kept_ = std::vector<Kept>();
+  kept_bytes_ = 0;
+  slots_ = std::vector<std::unique_ptr<std::byte[]>>();
+  free_slots_ = std::vector<std::int32_t>();
+  Release(held_bytes_);
   received_ = 0;
   reported_ = 0;
   beyond_ = 0;

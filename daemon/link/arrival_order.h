@@ -81,14 +81,8 @@ class ArrivalOrder {
   // Returns false if no frame of this block has arrived.
   bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
   std::uint64_t kept_bytes() const { return kept_bytes_; }
-  void Reset();  // Starts again at sequence 1; there must be no rails.
-  // Frees all memory. Call it after Reset.
-  void FreeMemory() {
-    kept_ = std::vector<Kept>();
-    slots_ = std::vector<std::unique_ptr<std::byte[]>>();
-    free_slots_ = std::vector<std::int32_t>();
-    Release(held_bytes_);
-  }
+  // Starts again at sequence 1 and frees all memory; there must be no rails.
+  void Reset();
 
  private:
   bool BitOf(std::uint64_t sequence) const {

@@ -313,33 +313,4 @@ void Channel::Cancel(const OperationKey& key) {
   }
 }
 
-void Channel::Reset() {
-  for (std::size_t i = 0; i < frames_.size(); ++i) {
-    if (frames_[i].slot >= 0) slots_[frames_[i].size].free.push_back(frames_[i].slot);
-  }
-  frames_.clear();
-  lost_.clear();
-  for (const std::size_t rail : open_) flights_[rail].Close();
-  open_ = {};
-  next_sequence_ = 1;
-  next_new_ = 1;
-  acknowledged_ = 0;
-  copied_bytes_ = 0;
-  carried_frames_ = 0;
-  carried_bytes_ = 0;
-  early_bytes_ = 0;
-  probe_ns_ = kNever;
-  waits_until_ns_ = kNever;
-  released_.clear();
-}
-
-void Channel::FreeMemory() {
-  frames_ = rail::GrowingRing<Outgoing>();
-  lost_ = rail::GrowingRing<std::uint64_t>();
-  flights_ = {};
-  open_ = {};
-  released_ = std::vector<std::uint64_t>();
-  for (Slots& slots : slots_) slots = Slots();
-}
-
 }  // namespace mlxcomm::link

@@ -74,9 +74,6 @@ class Channel {
   std::uint64_t deadline_ns() const;
 
   void Cancel(const OperationKey& key);
-  void Reset();
-  // Frees all memory. Call it after Reset.
-  void FreeMemory();
 
   // Cookies of payloads that will not be read again; the caller empties it.
   std::vector<std::uint64_t>& released() { return released_; }

@@ -283,7 +283,6 @@ class Link {
   void StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void StartOver(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
-  void FreeMemory();
   void EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void RequestHeartbeat(std::size_t at, std::uint64_t now_ns);
   void SendHeartbeat(std::size_t at, std::uint64_t now_ns, bool padded = false);
@@ -336,7 +335,7 @@ class Link {
   std::uint64_t asked_until_ns_ = kNever;
   std::string asked_why_;
   bool prepared_ = false;
-  bool has_grown_ = false;  // Memory of a lost node is to be freed.
+  bool freed_ = false;  // Memory was freed since the last OnTime.
   bool grace_after_reset_ = false;
   std::uint64_t grace_began_ns_ = 0;
   std::uint64_t grace_due_ns_ = 0;  // Its end before it was extended.

@@ -64,7 +64,7 @@ void Link::DropRail(std::size_t at) {
   }
   // Its frames are in the channel and its receives in posted_; its withdrawals are complete.
   waiting_count_ -= on.waiting.size();
-  on.waiting.clear();
+  on.waiting = rail::GrowingRing<rail::RailCommand>();
   for (std::uint64_t i = on.withdrawals_taken - first_withdrawal_; i < withdrawals_.size(); ++i) {
     --withdrawals_[static_cast<std::size_t>(i)].rails;
   }
@@ -249,7 +249,7 @@ absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPat
                           LinkReason::kPeerRestarted));
   }
   session_ = reported.session;  // Our introduction holds.
-  if (!continues) ForgetChannel();
+  if (!continues) claims_.Reset();
   std::size_t at = 0;
   while (present_.Has(at)) ++at;
   for (auto& [key, posted] : posted_) {
@@ -315,7 +315,6 @@ void Link::StartOver(const NodeIdentity& peer, const wire::Introduction& theirs)
   peer_ = peer;
   id_claims_.OnTaken(peer.incarnation);
   peer_session_ = theirs.session;
-  acknowledge_now_ = false;
   state_ = State::kUp;
   reason_ = LinkReason::kNone;
   detail_.clear();
@@ -323,26 +322,18 @@ void Link::StartOver(const NodeIdentity& peer, const wire::Introduction& theirs)
   listener_.OnNodeUp(peer_);
 }
 
+// Frees its memory, too.
 void Link::ForgetChannel() {
-  channel_.Reset();
+  channel_ = Channel({options_.queued_frames_max, options_.copied_bytes_max});
   arrivals_.Reset();
+  claims_.FreeMemory();
   for (auto& [key, posted] : posted_) GiveBackBudget(posted);
-  posted_.clear();
-  withdrawals_.clear();
+  posted_ = absl::flat_hash_map<PostedKey, Posted>();
+  withdrawals_ = rail::GrowingRing<Withdrawal>();
   asked_.Clear();
   unacknowledged_ = {};
   acknowledge_now_ = false;
-}
-
-// Keeps the name and state of a lost link. Outside OnTime, callers may still use frames.
-void Link::FreeMemory() {
-  has_grown_ = false;
-  channel_.FreeMemory();
-  arrivals_.FreeMemory();
-  claims_.FreeMemory();
-  withdrawals_ = rail::GrowingRing<Withdrawal>();
-  posted_ = absl::flat_hash_map<PostedKey, Posted>();
-  for (OnRail& on : rails_) on.waiting = rail::GrowingRing<rail::RailCommand>();
+  freed_ = true;
 }
 
 void Link::Lose(const absl::Status& why) {
@@ -356,7 +347,6 @@ void Link::Lose(const absl::Status& why) {
   StopRails();
   for (const std::size_t at : present_) DropRail(at);
   ForgetChannel();
-  has_grown_ = true;
   withdrawn_.clear();
   prepared_ = false;
   session_ = options_.random();
@@ -382,8 +372,6 @@ std::uint64_t Link::deadline_ns() const {
 
 bool Link::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  const bool frees = has_grown_ && !reachable();
-  if (frees) FreeMemory();
   if (now_ns >= channel_.deadline_ns()) {
     channel_.OnNow(now_ns);
     Pump();
@@ -391,7 +379,7 @@ bool Link::OnTime(std::uint64_t now_ns) {
   }
   if (now_ns >= asked_until_ns_) RemoveSilentSideRails(now_ns);
   if (state_ == State::kGrace && now_ns >= grace_end_ns_) EndGrace(now_ns);
-  return frees;
+  return std::exchange(freed_, false);
 }
 
 bool Link::OnTick(std::uint64_t now_ns) {
