@@ -141,18 +141,15 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (tick) PlanTick(now_ns);
   const bool soon = now_ns >= soon_ns_;
   if (soon) soon_ns_ = kNever;
-  bool follows = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     link::Link& link = *in_order_[i]->link;
-    if (tick && link.OnTick(now_ns)) follows = true;
+    if (tick) link.OnTick(now_ns);
     if (soon) link.PingNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
     freed_ = link.OnTime(now_ns) || freed_;
   }
-  if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
-  if (tick) NoteForwarding(now_ns);
   if (!tick) return;
   ForgetIdle(now_ns);
   memory_freed_ = std::exchange(freed_, false) || memory_freed_;
@@ -164,30 +161,17 @@ void Links::CheckForPause(std::uint64_t now_ns) {
   for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
 }
 
-void Links::NoteForwarding(std::uint64_t now_ns) {
-  const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
-  forwards_ = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
-}
-
 // While every peer answers, they are asked half as often (if the timeout permits): an idle daemon
 // costs nothing. A daemon that a heartbeat wakes may tick early, and need not wake again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
-  const bool seldom =
-      options_.may_skip_heartbeats() && std::ranges::all_of(in_order_, [this](const Peer* peer) {
-        return peer->link->HasHeardAllSince(ticked_ns_);
-      });
+  const bool seldom = options_.heartbeat_timeout_ns >= 4 * interval_ns &&
+                      std::ranges::all_of(in_order_, [this](const Peer* peer) {
+                        return peer->link->HasHeardAllSince(ticked_ns_);
+                      });
   early_ns_ = seldom ? interval_ns : 0;
   next_tick_ns_ = now_ns + interval_ns + early_ns_;
   ticked_ns_ = now_ns;
-}
-
-// A peer that has just asked will ask again before this tick, so only one of two idle daemons asks.
-void Links::LetOthersBeFirst() {
-  if (early_ns_ == 0) return;
-  const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
-  early_ns_ += later_ns;
-  next_tick_ns_ += later_ns;
 }
 
 void Links::AskSoon(std::uint64_t now_ns) {

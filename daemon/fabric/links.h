@@ -94,7 +94,10 @@ class Links final : private RouterPort {
   // Returns whether links' memory has been freed since the last call; at most once a tick.
   bool TakeMemoryFreed() { return std::exchange(memory_freed_, false); }
   // Other nodes' operations go through this node now, beyond merely open circuits.
-  bool forwards() const { return forwards_; }
+  bool forwards() const {
+    const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
+    return passed_ns != 0 && now_ns_ < passed_ns + kForwardsNs;
+  }
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const Peer* const peer : in_order_) visitor(static_cast<const link::Link&>(*peer->link));
@@ -231,8 +234,6 @@ class Links final : private RouterPort {
   void ObserveNeighbours(std::uint64_t now_ns);
   void CheckForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
-  void NoteForwarding(std::uint64_t now_ns);
-  void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsUnused(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
@@ -281,7 +282,6 @@ class Links final : private RouterPort {
   std::uint64_t ticked_ns_ = 0;
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
   std::uint64_t rails_gone_ = 0;
-  bool forwards_ = false;
   bool freed_ = false;  // Memory, since the last tick.
   bool memory_freed_ = false;
 };

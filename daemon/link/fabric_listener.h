@@ -117,10 +117,6 @@ struct FabricOptions {
   RandomSource random = rail::RandomNumber;
   queue::SchedulingPolicy scheduling;
   rail::RailObserverMaker rail_observers;  // Empty: none.
-
-  // Ticks may be two intervals apart and skip a rail on which the peer has just sent a heartbeat
-  // (Link::OnTick), if the silence limit leaves time for the next answer.
-  bool may_skip_heartbeats() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
 };
 
 }  // namespace mlxcomm::link

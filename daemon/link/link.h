@@ -154,9 +154,8 @@ class Link {
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
-  // Every heartbeat interval or two. Returns whether a heartbeat was skipped because the peer has
-  // just sent one.
-  bool OnTick(std::uint64_t now_ns);
+  // Every heartbeat interval or two.
+  void OnTick(std::uint64_t now_ns);
   // This process did not run for late_ns: peers get time to answer, and a grace period is extended.
   void OnPause(std::uint64_t late_ns, std::uint64_t now_ns);
   // Heartbeats on new rails in short succession: the minimum of several round trips shows the
@@ -189,8 +188,6 @@ class Link {
     bool on_several = false;  // More than one rail has it.
   };
   static constexpr std::uint32_t kHeartbeatsMin = 8;  // Heartbeats until a rail is no longer new.
-  // Bounds the heartbeats skipped in a row; both sides have to know the round trip.
-  static constexpr std::uint32_t kSkippedMax = 3;
   // Circuits may be silent longer: their heartbeats queue on each hop, and dead nodes' neighbours
   // end them.
   static constexpr std::uint64_t kCircuitSilence = 8;
@@ -210,7 +207,6 @@ class Link {
     std::uint64_t silent_from_ns = 0;  // It does not count as silent earlier.
     std::uint64_t paused_ns = 0;       // This daemon's first pause since it was heard.
     std::uint32_t asked = 0;           // Heartbeats, up to kHeartbeatsMin.
-    std::uint32_t skipped = 0;         // Ticks in a row that skipped its heartbeat.
     double sent_rate = 0;
     double received_rate = 0;
   };
@@ -286,7 +282,6 @@ class Link {
   void EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void RequestHeartbeat(std::size_t at, std::uint64_t now_ns);
   void SendHeartbeat(std::size_t at, std::uint64_t now_ns, bool padded = false);
-  bool MaySkipHeartbeat(const OnRail& on, std::uint64_t now_ns) const;
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
   bool FindGap(std::size_t at, std::uint64_t now_ns);

@@ -382,13 +382,10 @@ bool Link::OnTime(std::uint64_t now_ns) {
   return std::exchange(freed_, false);
 }
 
-bool Link::OnTick(std::uint64_t now_ns) {
+void Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  bool one_skipped = false;
   for (const std::size_t at : present_) {
-    if (!present_.Has(at)) continue;
-    TickRail(at, now_ns);
-    one_skipped = one_skipped || rails_[at].skipped > 0;
+    if (present_.Has(at)) TickRail(at, now_ns);
   }
   // Every rail had time to pass a large frame.
   if (state_ == State::kUp && !MayCarry(now_ns)) {
@@ -404,7 +401,6 @@ bool Link::OnTick(std::uint64_t now_ns) {
     acknowledge_now_ = true;
   }
   FlushAcknowledgement();
-  return one_skipped;
 }
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
@@ -425,8 +421,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   }
   on.last_figures = figures;
   on.last_tick_ns = now_ns;
-  on.skipped = MaySkipHeartbeat(on, now_ns) ? on.skipped + 1 : 0;
-  if (on.skipped == 0) RequestHeartbeat(at, now_ns);
+  RequestHeartbeat(at, now_ns);
   if (FindGap(at, now_ns)) return;
   if (!IsSilent(on, now_ns)) return;
   // This loop may have slept: data may wait in the socket.
@@ -459,14 +454,6 @@ bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
                 rail::DownCause::kCut, LinkReason::kBytesChanged},
                now_ns);
   return true;
-}
-
-// The peer's own heartbeat shows that it is alive, and our answer shows it to the peer.
-bool Link::MaySkipHeartbeat(const OnRail& on, std::uint64_t now_ns) const {
-  const std::uint64_t asked_ns = on.rail->last_asked_ns();
-  return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&
-         options_.may_skip_heartbeats() && (!on.rail->is_direct() || !IsNew(on)) &&
-         on.skipped < kSkippedMax;
 }
 
 void Link::RequestHeartbeat(std::size_t at, std::uint64_t now_ns) {

@@ -262,10 +262,7 @@ void FrameReader::FinishFrame() {
     std::memcpy(to, payload, incoming_.payload_bytes);
   }
   if (wire::IsSignOfLife(incoming_.type) && !CheckFrameCount()) return;
-  if (incoming_.type == wire::FrameType::kHeartbeat) {
-    last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
-    return port_.OnHeartbeat(incoming_);
-  }
+  if (incoming_.type == wire::FrameType::kHeartbeat) return port_.OnHeartbeat(incoming_);
   if (incoming_.type == wire::FrameType::kEcho) return OnEcho();
   if (incoming_.type == wire::FrameType::kGivenUp) return OnGivenUp();
   RailEvent event;

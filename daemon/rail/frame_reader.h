@@ -82,7 +82,6 @@ class FrameReader {
   std::uint64_t last_received_ns() const {
     return last_received_ns_.load(std::memory_order_relaxed);
   }
-  std::uint64_t last_asked_ns() const { return last_asked_ns_.load(std::memory_order_relaxed); }
   bool has_passed_large() const { return passed_large_.load(std::memory_order_relaxed); }
   std::uint64_t round_trip_ns() const { return round_trip_ns_.load(std::memory_order_relaxed); }
   std::uint32_t round_trips() const { return round_trips_.load(std::memory_order_relaxed); }
@@ -171,7 +170,6 @@ class FrameReader {
   std::atomic<std::uint64_t> large_controls_freed_{0};
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> last_received_ns_;
-  std::atomic<std::uint64_t> last_asked_ns_{0};
   std::atomic<bool> passed_large_{false};
   std::atomic<std::uint64_t> round_trip_ns_{0};
   std::atomic<std::uint64_t> round_trip_ns_min_{0};

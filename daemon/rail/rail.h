@@ -131,9 +131,6 @@ class Rail {
   // Returns whether a padded heartbeat was answered: packets of any size pass. True if a rail
   // cannot test it.
   virtual bool has_passed_large() const { return true; }
-  // When the peer last sent a heartbeat; 0: never, unknown, or this side's own heartbeat carries a
-  // request.
-  virtual std::uint64_t last_asked_ns() const { return 0; }
   // The measured bytes per second and minimum round trip (0: unknown), so that the rail can size
   // its buffers; kAnyRate: the system sizes them.
   static constexpr double kAnyRate = std::numeric_limits<double>::infinity();

@@ -61,9 +61,6 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
   bool has_passed_large() const override { return reader_.has_passed_large(); }
-  std::uint64_t last_asked_ns() const override {
-    return writer_.asks_for_proof() ? 0 : reader_.last_asked_ns();
-  }
   void OnRate(double bytes_per_second, std::uint64_t round_trip_ns) override;
   std::optional<HeldBytes> held() const override;
   ClusterKeyId proved_with() const override { return proved_with_; }

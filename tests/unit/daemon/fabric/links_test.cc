@@ -377,79 +377,17 @@ TEST_F(LinksTest, SendsHeartbeatsOftenAtFirstThenRarelyAndDetectsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
-// Why: if both of two idle daemons ask, each wakes twice as often as necessary.
-// How: each wakes at its deadline and wakes the other, which is then early; later one is stopped.
-TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
-  const std::shared_ptr<Connection> connection = Connect(0, "1");
-  bool wakes[2] = {true, true};
-  std::array<int, 2> alarms = {};
-  const auto run = [&](std::uint64_t ns) {
-    const std::array<int, 2> before = connection->beats;
-    alarms = {};
-    for (const std::uint64_t end_ns = now_ns + ns;;) {
-      std::size_t first = wakes[0] ? 0 : 1;
-      if (wakes[1] && LinksOf(1).deadline_ns() < LinksOf(first).deadline_ns()) first = 1;
-      if (LinksOf(first).deadline_ns() > end_ns) break;
-      now_ns = LinksOf(first).deadline_ns();
-      LinksOf(first).OnTime(now_ns);
-      ++alarms[first];
-      if (wakes[1 - first] && LinksOf(1 - first).MayTick(now_ns)) LinksOf(1 - first).OnTime(now_ns);
-    }
-    return std::array<int, 2>{connection->beats[0] - before[0], connection->beats[1] - before[1]};
-  };
-  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
-  run(4 * interval_ns);  // While the rail is new.
-  const std::array<int, 2> beats = run(80 * interval_ns);
-  EXPECT_EQ(std::max(beats[0], beats[1]), 40);
-  EXPECT_EQ(std::min(beats[0], beats[1]), 10) << "for its round trip";
-  EXPECT_EQ(std::min(alarms[0], alarms[1]), 0);
-  const std::size_t leader = beats[0] > beats[1] ? 0 : 1, follower = 1 - leader;
-  connection->answers = false;
-  wakes[leader] = false;
-  run(Of(0).options.heartbeat_timeout_ns - interval_ns);
-  EXPECT_TRUE(HasRail(follower, "1"));
-  run(2 * interval_ns);
-  EXPECT_FALSE(HasRail(follower, "1"));
-}
-
-// Why: with the usual interval, heartbeats may be rare; but with a short timeout, waiting for the
-// peer's next one would take the peer for lost.
-TEST_F(LinksTest, AsksAnywayIfTheTimeoutIsShort) {
-  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
-  Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
-  const std::shared_ptr<Connection> connection = Connect(0, "1");
-  const auto run = [&](std::uint64_t end_ns) {
-    while (LinksOf(0).deadline_ns() <= end_ns) {
-      now_ns = LinksOf(0).deadline_ns();
-      LinksOf(0).OnTime(now_ns);
-    }
-    now_ns = end_ns;
-  };
-  run(4 * interval_ns);
-  const std::uint64_t due_ns = LinksOf(0).deadline_ns();
-  run(due_ns - interval_ns / 5);
-  LinksOf(1).OnTime(now_ns);
-  ASSERT_GT(connection->beats[1], 0);
-  const int before = connection->beats[0];
-  run(due_ns);
-  EXPECT_EQ(connection->beats[0], before + 1);
-}
-
-// Why: a side that lets others ask first detects a silent rail later.
-// How: the other side asks over one rail just before each tick, while another rail is silent.
-TEST_F(LinksTest, AsksFirstWhileARailIsSilent) {
+// Why: a side that asks seldom detects a silent rail later.
+TEST_F(LinksTest, AsksOftenWhileARailIsSilent) {
   Connect(0, "1");
   const std::shared_ptr<Connection> silent = Connect(0, "2");
   const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
   const auto tick = [&] {
-    const std::uint64_t due_ns = LinksOf(0).deadline_ns();
-    now_ns = due_ns - 1;
-    LinksOf(1).OnTime(now_ns);
-    now_ns = due_ns;
+    const std::uint64_t due_ns = now_ns = LinksOf(0).deadline_ns();
     LinksOf(0).OnTime(now_ns);
     return LinksOf(0).deadline_ns() - due_ns;
   };
-  while (tick() < interval_ns) continue;  // While the rails are new.
+  while (tick() < 2 * interval_ns) continue;  // While the rails are new.
   silent->answers = false;
   tick();
   tick();

@@ -58,7 +58,7 @@ class PaperRail final : public rail::Rail {
       const bool arrives = passes && other != nullptr;
       if (arrives && command.padded) passed_large_ = true;
       if (passes && command.padded && other == nullptr) connection_->asks_large[side_] = true;
-      if (arrives) received_ns_ = other->received_ns_ = other->asked_ns_ = command.clock_ns;
+      if (arrives) received_ns_ = other->received_ns_ = command.clock_ns;
     }
     if (command.kind != rail::RailCommand::Kind::kTransmit) return true;
     if (!connection_->cut) {
@@ -104,7 +104,6 @@ class PaperRail final : public rail::Rail {
   std::uint64_t last_received_ns() const override { return received_ns_; }
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
-  std::uint64_t last_asked_ns() const override { return asked_ns_; }
   rail::RailFigures figures() const override { return {.up = !ended_}; }
   void Describe(v1::RailStatus&) const override {}
 
@@ -117,7 +116,6 @@ class PaperRail final : public rail::Rail {
   std::shared_ptr<Connection> connection_;
   std::size_t side_;
   std::uint64_t received_ns_;
-  std::uint64_t asked_ns_ = 0;
   bool passed_large_ = false;
   bool stopped_ = false;
   bool ended_ = false;
@@ -141,6 +139,8 @@ struct Daemon : link::LinkEvents {
                                                                          : link::NodeClaim::kInJob;
   }
   void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
+
+  const NodeId& id() const { return options.self.id; }
   absl::Status Say(const Daemon& to, const std::string& text) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kControl;
@@ -156,12 +156,12 @@ struct Daemon : link::LinkEvents {
     }
   }
 
-  const NodeId& id() const { return options.self.id; }
-
   link::FabricOptions options;
   std::vector<NodeId> wanted;  // Jobs have ranks there.
   int same_ids = 0;
   std::unique_ptr<Links> links;
+};
+
 // A node that no Daemon runs, and its introduction.
 inline NodeId Stranger(int number) {
   NodeId id;
@@ -175,8 +175,6 @@ inline wire::Introduction StrangersIntroduction(std::uint64_t known_session = 0)
   theirs.next_expected = 1;
   return theirs;
 }
-
-};
 
 // A rail between two, with the same path at both ends.
 inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const rail::RailPath& path,
