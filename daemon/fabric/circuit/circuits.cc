@@ -64,8 +64,7 @@ std::string Circuits::Through(const std::vector<NodeId>& route) const {
   return text;
 }
 
-void Circuits::CountViolation(const NodeId& neighbour, const char* what) {
-  ++violations_;
+void Circuits::LogViolation(const NodeId& neighbour, const char* what) {
   spdlog::error("node {} sent {}", port_.NameOf(neighbour), what);
 }
 
@@ -143,7 +142,7 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
   std::size_t from = 0;
   if (circuit.place != Place::kDestination && circuit.sides[1].node == neighbour) from = 1;
   if (circuit.sides[from].node != neighbour) {
-    return CountViolation(neighbour, "a frame of a circuit that does not pass through it");
+    return LogViolation(neighbour, "a frame of a circuit that does not pass through it");
   }
   if (header.type == wire::FrameType::kCircuitClosed) {
     const auto text =
@@ -175,24 +174,23 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   const std::vector<NodeId> route = RouteIn(opening, payload);
   const auto self = std::ranges::find(route, self_);
   const std::uint64_t id = header.group;
+  const auto refuse = [&](const std::string& why) {
+    SendClosed(neighbour, id, wire::CircuitEnd::kCut, why);
+  };
   if (self == route.begin() || self == route.end() || *(self - 1) != neighbour || id == 0) {
-    CountViolation(neighbour, "a request for a circuit on an invalid route");
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the route is invalid");
+    LogViolation(neighbour, "a request for a circuit on an invalid route");
+    return refuse("the route is invalid");
   }
-  if (circuits_.contains(id)) {
-    // A coincidence, or an attempt to take it over: the existing circuit keeps the number.
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "its number is in use, try again");
-  }
+  // A coincidence, or an attempt to take it over: the existing circuit keeps the number.
+  if (circuits_.contains(id)) return refuse("its number is in use, try again");
   if (circuits_.size() >= kCircuitsMax || !MayCross(neighbour)) {
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
-                      absl::StrCat("node ", port_.NameOf(self_), " has too many circuits"));
+    return refuse(absl::StrCat("node ", port_.NameOf(self_), " has too many circuits"));
   }
   if (self + 1 == route.end()) return Accept(id, opening.introduction, neighbour, route, now_ns);
   const NodeId& next = *(self + 1);
   if (!MayCross(next) || !port_.SendToNeighbour(next, header, payload.data())) {
-    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
-                      absl::StrCat("node ", port_.NameOf(self_), " has no link to node ",
-                                   port_.NameOf(next), ", or too many circuits over it"));
+    return refuse(absl::StrCat("node ", port_.NameOf(self_), " has no link to node ",
+                               port_.NameOf(next), ", or too many circuits over it"));
   }
   Circuit& circuit = circuits_[id];
   circuit.sides = {Side{neighbour}, Side{next}};
@@ -308,18 +306,15 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
     side.bytes += payload.size();
     if (side.frames > wire::kCircuitFramesMax + CircuitRail::kSpareFrames ||
         side.bytes > wire::kCircuitBytesMax + CircuitRail::kSpareFrames * sizeof header) {
-      ++violations_;
       return EndBroken(id, "more frames were sent than the window allows");
     }
   } else if (header.type == wire::FrameType::kCircuitCredit) {
     if (header.number == 0 || header.number > back.frames || header.offset > back.bytes) {
-      ++violations_;
       return EndBroken(id, "a credit for nothing, or for more than was sent");
     }
     back.frames -= header.number;
     back.bytes -= header.offset;
   } else if (to != 0 || std::exchange(circuit.opened, true)) {
-    ++violations_;
     return EndBroken(id, "it was accepted twice");
   }
   if (!port_.SendToNeighbour(side.node, header, payload.data())) {
@@ -347,9 +342,8 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
     circuit.rail->OnPiece(header, payload, now_ns);
   } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
     circuit.rail->OnCredit(header.number, header.offset, now_ns);
-  } else {  // Unexpected, or the circuit is not open yet.
-    ++violations_;
-    return;
+  } else {
+    return;  // Unexpected, or the circuit is not open yet.
   }
   link->Poll(now_ns);
 }

@@ -77,7 +77,6 @@ class Circuits final : public CircuitPort {
   std::size_t size() const { return circuits_.size(); }
   // When this node last forwarded a frame of other nodes' operations; 0 if never.
   std::uint64_t operations_passed_ns() const { return operations_passed_ns_; }
-  std::uint64_t violations() const { return violations_; }
 
   // CircuitPort
   bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
@@ -130,7 +129,7 @@ class Circuits final : public CircuitPort {
   void EndBroken(std::uint64_t circuit, const std::string& why);
   void End(std::uint64_t circuit, const rail::RailEnd& end, std::uint64_t now_ns);
   std::string Through(const std::vector<NodeId>& route) const;
-  void CountViolation(const NodeId& neighbour, const char* what);
+  void LogViolation(const NodeId& neighbour, const char* what);
 
   NodeId self_;
   const link::RandomSource& random_;
@@ -140,7 +139,6 @@ class Circuits final : public CircuitPort {
   absl::flat_hash_set<NodeId> opening_;  // Destinations.
   std::uint64_t now_ns_ = 0;             // Set by the last call; rails that close do not pass it.
   std::uint64_t operations_passed_ns_ = 0;
-  std::uint64_t violations_ = 0;
 };
 
 }  // namespace mlxcomm::fabric

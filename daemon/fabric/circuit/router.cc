@@ -70,7 +70,6 @@ void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
 void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload) {
   const std::optional<Advertisement> reported = Decode(payload);
   if (!reported.has_value()) {
-    ++violations_;
     return spdlog::error("node {} sent a malformed list of its neighbours",
                          table_.NameOf(neighbour));
   }
@@ -83,7 +82,7 @@ void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte>
         found->second = true;
       }
       return;
-    case RouteTable::Verdict::kRefused: ++violations_; return;
+    case RouteTable::Verdict::kRefused:
     case RouteTable::Verdict::kKnown: return;
   }
 }

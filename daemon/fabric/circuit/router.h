@@ -44,7 +44,6 @@ class Router final : public link::RoutingListener, private CircuitsPort {
   bool HasRouteTo(const NodeId& node) const { return !table_.RouteTo(node).empty(); }
 
   const Circuits& circuits() const { return circuits_; }
-  std::uint64_t violations() const { return violations_ + circuits_.violations(); }
 
  private:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
@@ -91,7 +90,6 @@ class Router final : public link::RoutingListener, private CircuitsPort {
   std::map<NodeId, bool> neighbours_;
   std::map<NodeId, Attempt> attempts_;
   std::uint64_t next_check_ns_ = kNever;
-  std::uint64_t violations_ = 0;
 };
 
 }  // namespace mlxcomm::fabric
