@@ -10,6 +10,8 @@
 #include <openssl/kdf.h>
 #include <openssl/rand.h>
 
+#include "absl/strings/escaping.h"
+
 namespace mlxcomm {
 namespace {
 
@@ -58,13 +60,7 @@ ClusterKeyId ClusterKey::id() const {
 }
 
 std::string KeyIdText(const ClusterKeyId& id) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : id) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
+  return absl::BytesToHexString({reinterpret_cast<const char*>(id.data()), id.size()});
 }
 
 bool operator==(const ClusterKey& a, const ClusterKey& b) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <charconv>
 #include <vector>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -44,10 +44,7 @@ std::array<std::uint8_t, kChecksumBytes> Checksum(std::string_view name,
   covered.push_back(0);
   covered.insert(covered.end(), bytes.begin(), bytes.end());
   std::array<std::uint8_t, 32> digest{};
-  if (EVP_Digest(covered.data(), covered.size(), digest.data(), nullptr, EVP_sha256(), nullptr) !=
-      1) {
-    std::abort();
-  }
+  SHA256(covered.data(), covered.size(), digest.data());
   OPENSSL_cleanse(covered.data(), covered.size());
   return {digest[0], digest[1], digest[2]};
 }
@@ -58,13 +55,6 @@ int ValueOf(char c) {
   if (upper == 'I' || upper == 'L') return 1;
   const std::size_t at = kAlphabet.find(upper);
   return at == std::string_view::npos ? -1 : static_cast<int>(at);
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 // Decodes the characters, five bits each, and skips separators.
@@ -146,20 +136,16 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
 }
 
 void AppendHex(const ClusterKey& key, std::string& text) {
-  constexpr char kDigits[] = "0123456789abcdef";
   for (const std::uint8_t byte : key.bytes()) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
+    absl::StrAppend(&text, absl::Hex(byte, absl::kZeroPad2));
   }
 }
 
 bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes) {
   if (text.size() != 2 * bytes.size()) return false;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const int high = HexDigit(text[2 * i]);
-    const int low = HexDigit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
+    const char* const digits = text.data() + 2 * i;
+    if (std::from_chars(digits, digits + 2, bytes[i], 16).ptr != digits + 2) return false;
   }
   return true;
 }

@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/key/key_code.h"
-#include "proto/system/small_file.h"
 
 namespace mlxcomm {
 namespace {
@@ -124,7 +123,7 @@ absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
   return keys;
 }
 
-absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
+absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, Placing placing) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const mode_t before = ::umask(077);
   std::error_code error;
@@ -140,12 +139,11 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
     AppendHex(*keys.previous, text);
     text.push_back('\n');
   }
-  const bool is_new = mode == KeyFileMode::kOnlyNew;
-  const bool written = WriteWhole(path, text, is_new ? Placing::kOnlyNew : Placing::kReplace);
+  const bool written = WriteWhole(path, text, placing);
   const int why = errno;
   OPENSSL_cleanse(text.data(), text.size());
   if (written) return absl::OkStatus();
-  if (is_new && why == EEXIST)
+  if (placing == Placing::kOnlyNew && why == EEXIST)
     return absl::AlreadyExistsError(absl::StrCat(path, " already has a key"));
   return Refused(path, "cannot be written: ", std::strerror(why));
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/key/cluster_key.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm {
 
@@ -28,9 +29,8 @@ std::string KeyFilePlace(bool is_root, const char* config_home, const char* home
 // or it is not a key file; the message has the command that fixes it.
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path);
 
-enum class KeyFileMode : bool { kOnlyNew, kReplace };
 // Writes the file with mode 0600, and makes missing folders with 0700. With kOnlyNew,
 // ALREADY_EXISTS if the file exists.
-absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyFileMode mode);
+absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, Placing placing);
 
 }  // namespace mlxcomm

@@ -198,8 +198,8 @@ int PrintOutcome(const ClusterOptions& options, const ClusterKeys& keys, bool sh
   return failed == 0 && reload == Reload::kFailed ? kExitFailed : failed;
 }
 
-int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
-  const absl::Status written = WriteKeyFile(path, keys, mode);
+int Write(const std::string& path, const ClusterKeys& keys, Placing placing) {
+  const absl::Status written = WriteKeyFile(path, keys, placing);
   return written.ok() ? 0 : FailWith(written);
 }
 
@@ -232,7 +232,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
     }
   }
   keys.previous.reset();
-  if (const int failed = Write(path, keys, KeyFileMode::kReplace); failed != 0) return failed;
+  if (const int failed = Write(path, keys, Placing::kReplace); failed != 0) return failed;
   Print("from now on only the key " + keys.current.IdText() + " is accepted");
   return PrintOutcome(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
@@ -243,7 +243,7 @@ int RunClusterCreate(const ClusterOptions& options) {
     return Fail(kExitUsage, "--name: expected 1 to 63 bytes of UTF-8 without control characters");
   }
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, options.name};
-  const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
+  const absl::Status written = WriteKeyFile(path, keys, Placing::kOnlyNew);
   if (absl::IsAlreadyExists(written)) {
     return FailWith(std::string(written.message()) +
                     ": this machine already belongs to a cluster. Show its key with mlxcommctl "
@@ -263,7 +263,7 @@ int RunClusterJoin(const ClusterOptions& options) {
   const absl::StatusOr<NamedKey> key = ReadKey(options);
   if (!key.ok()) return FailWith(key.status());
   const ClusterKeys keys{key->key, std::nullopt, key->cluster};
-  const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
+  const absl::Status written = WriteKeyFile(path, keys, Placing::kOnlyNew);
   if (absl::IsAlreadyExists(written)) {
     const absl::StatusOr<ClusterKeys> there = ReadKeyFile(path);
     if (!there.ok()) return FailWith(there.status());
@@ -315,7 +315,7 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
                     " is in progress: run mlxcommctl cluster key rotate --finish first");
   }
   const ClusterKeys changed{next, keys->current, keys->cluster};
-  if (const int failed = Write(path, changed, KeyFileMode::kReplace); failed != 0) return failed;
+  if (const int failed = Write(path, changed, Placing::kReplace); failed != 0) return failed;
   Print("the key is now " + changed.current.IdText() + "; " + changed.previous->IdText() +
         " is still accepted");
   const Reload reload = NotifyDaemon(options, changed);

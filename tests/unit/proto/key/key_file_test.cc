@@ -40,7 +40,7 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
   const ClusterKeys one{ClusterKey::MakeRandom(), std::nullopt, ""};
   const ClusterKeys two{ClusterKey::MakeRandom(), ClusterKey::MakeRandom(), "studio 2"};
   for (const ClusterKeys& keys : {one, two}) {
-    ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kReplace).ok());
+    ASSERT_TRUE(WriteKeyFile(Path("key"), keys, Placing::kReplace).ok());
     const absl::StatusOr<ClusterKeys> read = ReadKeyFile(Path("key"));
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(*read == keys);
@@ -95,7 +95,7 @@ TEST_F(KeyFileTest, LeavesNoKeyInFreedMemory) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), ClusterKey::MakeRandom(), "studio 2"};
   const std::string current = MaskedDigits(keys.current);
   const std::string previous = MaskedDigits(*keys.previous);
-  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
+  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, Placing::kOnlyNew).ok());
   EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was written";
   ASSERT_TRUE(ReadKeyFile(Path("key")).ok());
   EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was read";
@@ -110,7 +110,7 @@ TEST_F(KeyFileTest, LeavesNoKeyInFreedMemory) {
 TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
   const mode_t before = ::umask(0);
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
-  const absl::Status written = WriteKeyFile(Path("new/deep/key"), keys, KeyFileMode::kOnlyNew);
+  const absl::Status written = WriteKeyFile(Path("new/deep/key"), keys, Placing::kOnlyNew);
   ::umask(before);
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_EQ(ModeOf(Path("new/deep/key")), 0600u);
@@ -120,9 +120,9 @@ TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
 
 TEST_F(KeyFileTest, DoesNotReplaceAnExistingKey) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
-  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
-  const absl::Status again = WriteKeyFile(Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""},
-                                          KeyFileMode::kOnlyNew);
+  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, Placing::kOnlyNew).ok());
+  const absl::Status again =
+      WriteKeyFile(Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""}, Placing::kOnlyNew);
   EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
   EXPECT_TRUE(*ReadKeyFile(Path("key")) == keys);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
