@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -71,12 +71,15 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
                             "): releases older than this one cannot take over"
                       : ": " + MakePrintable(first)));
   }
-  const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);
-  if (!versions.has_value()) {
+  const std::vector<std::string> ends = absl::StrSplit(lines[2], " to ");  // wire::TextOf
+  std::uint32_t oldest = 0, newest = 0;
+  if (!absl::SimpleAtoi(ends.front(), &oldest) || !absl::SimpleAtoi(ends.back(), &newest) ||
+      oldest == 0 || newest < oldest || newest > UINT16_MAX) {
     return absl::FailedPreconditionError(
         absl::StrCat(program_, " reported no version of the protocol: ", MakePrintable(lines[2])));
   }
-  return NextProgram{MakePrintable(lines[1]), *versions};
+  return NextProgram{MakePrintable(lines[1]),
+                     {static_cast<std::uint16_t>(oldest), static_cast<std::uint16_t>(newest)}};
 }
 
 int AnswerExamination(const absl::StatusOr<v1::DaemonConfig>& config) {

@@ -12,16 +12,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
 namespace mlxcomm::wire {
-
-struct WireVersion {
-  std::uint16_t number;
-  const char* since;    // The first release that speaks it.
-  const char* brought;  // Describes what it changed.
-};
 
 struct VersionRange {
   std::uint16_t oldest;
@@ -29,8 +22,7 @@ struct VersionRange {
   bool operator==(const VersionRange&) const = default;
 };
 
-// The versions that this program speaks, oldest first, without gaps.
-std::span<const WireVersion> WireVersions();
+// The versions that this program speaks (version_table.cc).
 VersionRange SpokenVersions();
 
 // The version that two daemons speak; none: they have no common version.
@@ -38,7 +30,5 @@ std::optional<std::uint16_t> CommonVersion(const VersionRange& one, const Versio
 
 // "7"; "7 to 8".
 std::string TextOf(const VersionRange& range);
-// Parses TextOf's format; none: it is not a range.
-std::optional<VersionRange> ParseVersionRange(const std::string& text);
 
 }  // namespace mlxcomm::wire

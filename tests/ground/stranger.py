@@ -30,7 +30,7 @@ import time
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 WIRE = PROTO / "wire"
 TABLE = (WIRE / "version_table.cc").read_text(encoding="utf-8")
-VERSION = int(re.findall(r'\{(\d+), "', TABLE)[-1])  # The newest.
+VERSION = int(re.search(r"\.newest = (\d+)", TABLE)[1])
 MAGIC = 0x6d6c78636f6d6d70
 GREETING = struct.Struct("<QII64s8s8s32s")
 PLAIN_WILL_DO = 1

@@ -2,14 +2,7 @@
 #include "proto/wire/versions.h"
 
 namespace mlxcomm::wire {
-namespace {
 
-constexpr WireVersion kVersions[] = {
-    {9, "0.3.0", "a version that only tests speak"},
-};
-
-}  // namespace
-
-std::span<const WireVersion> WireVersions() { return kVersions; }
+VersionRange SpokenVersions() { return {.oldest = 9, .newest = 9}; }
 
 }  // namespace mlxcomm::wire
