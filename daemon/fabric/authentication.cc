@@ -13,6 +13,15 @@
 #include "daemon/rail/text_field.h"
 
 namespace mlxcomm::fabric {
+namespace {
+
+template <typename Message>
+void Append(const Message& message, std::vector<std::uint8_t>& bytes) {
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(&message);
+  bytes.insert(bytes.end(), first, first + sizeof message);
+}
+
+}  // namespace
 
 wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted) {
@@ -73,31 +82,21 @@ DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
                       const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
                       const wire::Proof& acceptors_proof) {
   std::vector<std::uint8_t> messages;
-  const auto append = [&messages](const auto& message) {
-    const auto* const first = reinterpret_cast<const std::uint8_t*>(&message);
-    messages.insert(messages.end(), first, first + sizeof message);
-  };
-  append(dialer);
-  append(acceptor);
-  append(dialers_proof);
-  append(acceptors_proof);
+  Append(dialer, messages);
+  Append(acceptor, messages);
+  Append(dialers_proof, messages);
+  Append(acceptors_proof, messages);
   return key.Derive("rail", messages);
 }
 
 wire::Mac MakeMac(std::span<const std::uint8_t> key, rail::Role sender,
                   const wire::Greeting& dialer, const wire::Greeting& acceptor,
                   std::span<const std::uint8_t> message) {
-  std::vector<std::uint8_t> covered;
-  const auto append = [&covered](const void* data, std::size_t bytes) {
-    const auto* const first = static_cast<const std::uint8_t*>(data);
-    covered.insert(covered.end(), first, first + bytes);
-  };
-  constexpr char kDialer[9] = "dialer  ";
-  constexpr char kAcceptor[9] = "acceptor";
-  append(sender == rail::Role::kDialer ? kDialer : kAcceptor, 8);
-  append(&dialer, sizeof dialer);
-  append(&acceptor, sizeof acceptor);
-  append(message.data(), message.size());
+  const std::string_view role = sender == rail::Role::kDialer ? "dialer  " : "acceptor";
+  std::vector<std::uint8_t> covered(role.begin(), role.end());
+  Append(dialer, covered);
+  Append(acceptor, covered);
+  covered.insert(covered.end(), message.begin(), message.end());
   return KeyedHash(key, covered);
 }
 

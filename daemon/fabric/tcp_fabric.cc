@@ -370,11 +370,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const absl::Status joined =
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
   if (!joined.ok()) return joined;
-  if (IsAccepted(key)) {
-    std::erase_if(outdated_, [&](const Outdated& one) {
-      return one.peer == proved.peer && one.path == proved.path;
-    });
-  }
+  if (IsAccepted(key)) outdated_.erase({proved.peer, proved.path});
   for (const auto& side : side_rails_) {
     side->OnConnection({join.peer, join.path, BytesOf(here.address()), encrypted, key});
   }

@@ -9,9 +9,11 @@
 // unproved connections.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/awaitable.hpp>
@@ -109,13 +111,7 @@ class TcpFabric final {
     Tcp::acceptor acceptor;
   };
 
-  // A rail that must be proved again.
-  struct Outdated {
-    NodeId peer;
-    rail::RailPath path;
-    std::uint64_t since_ns = 0;
-  };
-
+  using RailKey = std::pair<NodeId, rail::RailPath>;
   // A connection that has not proved the key yet; lives in its Accept.
   struct Stranger {
     Tcp::socket& socket;
@@ -156,7 +152,9 @@ class TcpFabric final {
   // tcp_fabric_keys.cc
   void CacheKeyIds();
   bool IsAccepted(const ClusterKeyId& key) const;
-  bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const;
+  bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const {
+    return outdated_.contains({peer, path});
+  }
   void CheckProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
   bool NoticeRailsGone();
@@ -185,7 +183,7 @@ class TcpFabric final {
   std::uint64_t checked_tick_ns_ = 0;   // When it was last compared with the links' deadline.
   std::uint64_t rails_gone_ = 0;        // The links' number that was acted on.
   std::vector<ClusterKeyId> accepted_;  // Ids of the options' keys, newest first.
-  std::vector<Outdated> outdated_;
+  std::map<RailKey, std::uint64_t> outdated_;  // Rails that must be proved again, and since when.
   std::uint64_t next_proof_check_ns_ = 0;
   std::vector<Stranger*> strangers_;  // Oldest first.
   std::uint64_t strangers_refused_ = 0;

@@ -38,32 +38,26 @@ bool TcpFabric::IsAccepted(const ClusterKeyId& key) const {
   return std::ranges::find(accepted_, key) != accepted_.end();
 }
 
-bool TcpFabric::IsOutdated(const NodeId& peer, const rail::RailPath& path) const {
-  return std::ranges::any_of(
-      outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
-}
-
 // Finds the rails that must be proved again. Requests new proofs and gives up rails that take too
 // long.
 void TcpFabric::CheckProofs(std::uint64_t now_ns) {
   next_proof_check_ns_ = now_ns + options_.heartbeat_interval_ns;
   if (stopped_) return;
-  std::vector<Outdated> found;
-  std::vector<Outdated> too_old;
+  std::map<RailKey, std::uint64_t> found;
+  std::vector<RailKey> too_old;
   links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
     const bool is_accepted = IsAccepted(rail.proved_with());
     if (is_accepted && !rail.is_asked_for_new_proof()) return;
-    Outdated& one = found.emplace_back(Outdated{peer, path, now_ns});
-    for (const Outdated& before : outdated_) {
-      if (before.peer == peer && before.path == path) one.since_ns = before.since_ns;
-    }
+    const auto before = outdated_.find({peer, path});
+    const std::uint64_t since_ns = before == outdated_.end() ? now_ns : before->second;
+    found.emplace(RailKey(peer, path), since_ns);
     if (is_accepted) return;  // Only the peer wants a new proof, and it enforces that.
     rail.AskForNewProof();
-    if (now_ns - one.since_ns >= options_.new_proof_timeout_ns) too_old.push_back(one);
+    if (now_ns - since_ns >= options_.new_proof_timeout_ns) too_old.emplace_back(peer, path);
   });
   outdated_ = std::move(found);
-  for (const Outdated& one : too_old) {
-    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer accepted",
+  for (const auto& [peer, path] : too_old) {
+    links_.RemoveRail(peer, path, "it was proved with a key that is no longer accepted",
                       LinkReason::kKeyRetired, now_ns);
   }
   for (const auto& dialer : dialers_) {

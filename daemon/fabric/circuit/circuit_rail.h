@@ -4,7 +4,7 @@
 //   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
 //
 // It has no thread: arriving pieces are placed in the neighbour's callback, and frames go out as
-// far as the window allows (README.md). Owner: Link. Thread: the loop's; time is an argument.
+// far as the window allows (wire/route.h). Owner: Link. Thread: the loop's; time is an argument.
 // Memory: at most kQueueMax queued frames, and one that is being assembled.
 #pragma once
 
