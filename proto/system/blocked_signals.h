@@ -1,7 +1,5 @@
 // Blocks all signals in this thread, and in the threads and processes that it starts, until the end
 // of the scope.
-//
-// Owner: a scope. Thread: its own.
 #pragma once
 
 #include <signal.h>

@@ -1,8 +1,6 @@
 // Starts another program without a shell, and reads its output up to a deadline and a limit.
 //
 // The program gets no descriptors other than the given ones, and no blocked signals.
-//
-// Thread: any.
 #pragma once
 
 #include <sys/types.h>

@@ -6,8 +6,6 @@
 // The policy: a release also speaks the previous release's version, so that machines can be
 // upgraded one at a time without losing links. To drop a version from the table, stop and upgrade
 // all nodes together.
-//
-// Pure functions. Thread: any.
 #pragma once
 
 #include <cstdint>
