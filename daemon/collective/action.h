@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/collective/call.h"
 #include "daemon/collective/plan.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
@@ -22,8 +23,6 @@ class PeerMessage;
 }
 
 namespace mlxcomm::collective {
-
-using SessionId = std::uint64_t;
 
 // Combines the inputs (a single one is copied) into every output.
 struct LocalWork {

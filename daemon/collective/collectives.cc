@@ -49,15 +49,16 @@ Group* Collectives::Find(std::uint64_t group) {
   return found == groups_.end() ? nullptr : found->second.get();
 }
 
-void Collectives::Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns) {
-  Group* const found = Find(group);
+void Collectives::Submit(const Call& call, std::uint64_t now_ns) {
+  Group* const found = Find(call.group);
   if (found != nullptr) return found->Submit(call, now_ns);
   Action& action = actions_.emplace_back();
   action.kind = Action::Kind::kComplete;
-  action.key.group = group;
+  action.key.group = call.group;
   action.session = call.session;
   action.ticket = call.ticket;
-  action.failure = Invalid(absl::StrCat("group ", group, " is not one of this process's groups"));
+  action.failure =
+      Invalid(absl::StrCat("group ", call.group, " is not one of this process's groups"));
 }
 
 Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t group) {

@@ -49,7 +49,7 @@ class Collectives {
     for (const auto& [id, group] : groups_) visitor(*group);
   }
 
-  void Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns);
+  void Submit(const Call& call, std::uint64_t now_ns);
 
   // Frames from a peer. A frame for a removed group is dropped; false: a violation of the protocol.
   [[nodiscard]] bool OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);

@@ -7,30 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "daemon/collective/action.h"
+#include "daemon/collective/call.h"
 #include "daemon/collective/execution.h"
-#include "proto/types/caller_memory.h"
 
 namespace mlxcomm::collective {
-
-struct Call : CallerMemory {
-  SessionId session = 0;
-  std::uint64_t ticket = 0;
-  std::uint32_t rank = 0;
-  Signature signature;          // Without counts_digest, which Group sets.
-  std::uint32_t peer_rank = 0;  // send, recv
-  std::uint32_t tag = 0;        // send, recv
-  // A collective's number among those of its rank, if the ranks also carry some out directly
-  // (jobs/direct_groups.h); nullopt: it follows the last one.
-  std::optional<std::uint64_t> number;
-  std::uint64_t timeout_ns = 0;  // > 0
-  // It may exceed the timeout while a rank that it waits for may still call (roll_call.h).
-  bool by_liveness = false;
-};
 
 struct Operation {
   explicit Operation(ExecutionHost& host) : execution(host) {

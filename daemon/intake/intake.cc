@@ -259,20 +259,18 @@ bool Intake::TakeSubmission(Session& session) {
   }
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
     session.UncountInFlight();  // A close is not an operation.
-    Submission asked;
-    asked.entry = entry;
-    listener_.OnSubmission(session.id(), asked);
+    listener_.OnCloseAsked(session.id(), entry.group);
     return true;
   }
-  const std::optional<Submission> submission = Check(session, entry, /*adopted=*/false);
-  if (!submission.has_value()) return !session.ended();
-  listener_.OnSubmission(session.id(), *submission);
+  std::optional<collective::Call> call = Check(session, entry, /*adopted=*/false);
+  if (!call.has_value()) return !session.ended();
+  listener_.OnSubmission(*call);
   return true;
 }
 
 // `entry` counts as in flight already.
-std::optional<Submission> Intake::Check(Session& session, const queue::SubmissionEntry& entry,
-                                        bool adopted) {
+std::optional<collective::Call> Intake::Check(Session& session, const queue::SubmissionEntry& entry,
+                                              bool adopted) {
   const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it exceeds its limit.
   if (session.in_flight() > Session::kInFlightMax) {
@@ -285,8 +283,8 @@ std::optional<Submission> Intake::Check(Session& session, const queue::Submissio
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return std::nullopt;
   }
-  const absl::StatusOr<Submission> checked =
-      CheckSubmission(entry, session.arena(), session.arena_bytes());
+  const absl::StatusOr<collective::Call> checked =
+      CheckSubmission(session.id(), entry, session.arena(), session.arena_bytes());
   if (checked.ok()) return *checked;
   const std::string why(checked.status().message());
   if (absl::IsInvalidArgument(checked.status())) {
@@ -297,14 +295,15 @@ std::optional<Submission> Intake::Check(Session& session, const queue::Submissio
   return std::nullopt;
 }
 
-std::optional<Submission> Intake::TakeOver(SessionId id, const queue::SubmissionEntry& entry) {
+std::optional<collective::Call> Intake::TakeOver(SessionId id,
+                                                 const queue::SubmissionEntry& entry) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->is_client()) return std::nullopt;
   Session& session = *found->second;
   if (session.ended()) {
     // The other ranks still need its last contribution.
-    const absl::StatusOr<Submission> checked =
-        CheckSubmission(entry, session.arena(), session.arena_bytes());
+    const absl::StatusOr<collective::Call> checked =
+        CheckSubmission(id, entry, session.arena(), session.arena_bytes());
     return checked.ok() ? std::optional(*checked) : std::nullopt;
   }
   session.CountInFlight();

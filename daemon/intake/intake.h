@@ -53,7 +53,9 @@ class IntakeListener {
   virtual void OnSessionOpened(SessionId session, const Peer& peer) = 0;
   // Passes ownership of the connection after the hello to control.
   virtual void OnConnection(SessionId session, ControlConnection connection) = 0;
-  virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
+  virtual void OnSubmission(collective::Call& call) = 0;
+  // A rank wants the group's page closed; Processes::AnswerClose follows.
+  virtual void OnCloseAsked(SessionId /*session*/, std::uint64_t /*group*/) {}
   // The process has exited, or its session was ended. Called once for each opened session, whose
   // memory stays mapped until ReleaseMemory(session).
   virtual void OnSessionEnded(SessionId session, const absl::Status& why) = 0;
@@ -140,8 +142,8 @@ class Intake final : public Processes, private HelloListener {
                       const std::vector<SessionId>& sessions) override;
   void GivePage(std::uint64_t group, const std::vector<SessionId>& sessions) override;
   void DropPage(std::uint64_t group) override { pages_.erase(group); }
-  std::optional<Submission> TakeOver(SessionId session,
-                                     const queue::SubmissionEntry& entry) override;
+  std::optional<collective::Call> TakeOver(SessionId session,
+                                           const queue::SubmissionEntry& entry) override;
   CopiedResults ResultsCopiedBy(SessionId session) const override;
 
   // Ends a session and closes its doorbell and connection; OnSessionEnded follows in a later turn.
@@ -197,8 +199,8 @@ class Intake final : public Processes, private HelloListener {
   void AwaitPauses();
   void EndPauses();
   bool TakeSubmission(Session& session);
-  std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
-                                  bool adopted);
+  std::optional<collective::Call> Check(Session& session, const queue::SubmissionEntry& entry,
+                                        bool adopted);
   void EndForGarbage(Session& session, const std::string& what);
   bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;
 

@@ -33,8 +33,8 @@ class Processes {
   virtual void DropPage(std::uint64_t /*group*/) {}
   // Treats an entry that the client wrote to its group's page like one from its queue. nullopt if
   // it was refused, it ended the session, or the session no longer exists.
-  virtual std::optional<Submission> TakeOver(SessionId /*session*/,
-                                             const queue::SubmissionEntry& /*entry*/) {
+  virtual std::optional<collective::Call> TakeOver(SessionId /*session*/,
+                                                   const queue::SubmissionEntry& /*entry*/) {
     return std::nullopt;
   }
   // For a client, until its memory is released; zeros for tools.

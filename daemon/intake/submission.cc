@@ -28,8 +28,9 @@ std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t al
 
 }  // namespace
 
-absl::StatusOr<Submission> CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
-                                           std::uint64_t arena_bytes) {
+absl::StatusOr<collective::Call> CheckSubmission(SessionId session,
+                                                 const queue::SubmissionEntry& entry,
+                                                 std::byte* arena, std::uint64_t arena_bytes) {
   if (IsGarbage(entry)) return absl::DataLossError("an invalid submission");
   const std::uint64_t element_bytes = DataTypeBytes(entry.data_type);
   std::string message;
@@ -49,17 +50,31 @@ absl::StatusOr<Submission> CheckSubmission(const queue::SubmissionEntry& entry, 
     message = CheckOffset("output", entry.output_offset, element_bytes, arena_bytes);
   }
   if (!message.empty()) return absl::InvalidArgumentError(message);
-  Submission submission;
-  submission.entry = entry;
-  submission.input = arena + entry.input_offset;
-  submission.input_bytes_available = arena_bytes - entry.input_offset;
-  submission.output = arena + entry.output_offset;
-  submission.output_bytes_available = arena_bytes - entry.output_offset;
+  collective::Call call;
+  call.session = session;
+  call.group = entry.group;
+  call.ticket = entry.ticket;
+  call.signature = {entry.kind,
+                    entry.data_type,
+                    entry.reduce_operator,
+                    HasCounts(entry.kind) ? 0 : entry.count,
+                    HasRoot(entry.kind) ? entry.peer_rank : 0,
+                    entry.plan,
+                    0,
+                    entry.check_word()};
+  call.peer_rank = entry.peer_rank;
+  call.tag = entry.tag;
+  call.closes_page = entry.purpose == queue::SubmissionPurpose::kOperateAndClose;
+  call.timeout_ns = entry.timeout_ns;
+  call.input = arena + entry.input_offset;
+  call.input_bytes_available = arena_bytes - entry.input_offset;
+  call.output = arena + entry.output_offset;
+  call.output_bytes_available = arena_bytes - entry.output_offset;
   if (HasCounts(entry.kind)) {
-    submission.counts = arena + entry.count;
-    submission.counts_bytes_available = arena_bytes - entry.count;
+    call.counts = arena + entry.count;
+    call.counts_bytes_available = arena_bytes - entry.count;
   }
-  return submission;
+  return call;
 }
 
 }  // namespace mlxcomm::intake

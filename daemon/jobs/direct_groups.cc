@@ -100,18 +100,17 @@ void DirectGroups::OnGroupRemoved(std::uint64_t group) {
   processes_.DropPage(group);
 }
 
-std::optional<std::uint64_t> DirectGroups::NumberOf(std::uint32_t rank,
-                                                    const queue::SubmissionEntry& entry) {
-  const auto found = pages_.find(entry.group);
+std::optional<std::uint64_t> DirectGroups::NumberOf(const collective::Call& call) {
+  const auto found = pages_.find(call.group);
   if (found == pages_.end()) return std::nullopt;
   Page& page = *found->second;
-  if (entry.purpose == queue::SubmissionPurpose::kOperateAndClose) Close(page);
-  if (!page.side.IsReady(rank)) return std::nullopt;
-  // The entry has the lower half of the number; few calls have followed it.
-  const std::uint64_t called = page.side.CalledBy(rank);
+  if (call.closes_page) Close(page);
+  if (!page.side.IsReady(call.rank)) return std::nullopt;
+  // The tag is the lower half of the number; few calls have followed it.
+  const std::uint64_t called = page.side.CalledBy(call.rank);
   if (called == 0) return std::nullopt;
   const std::uint64_t last = called - 1;
-  const std::uint32_t behind = static_cast<std::uint32_t>(last) - entry.tag;
+  const std::uint32_t behind = static_cast<std::uint32_t>(last) - call.tag;
   if (behind > last) return std::nullopt;
   return last - behind;
 }
@@ -178,9 +177,10 @@ void DirectGroups::Close(Page& page) {
     const SessionId session = page.sessions[taken.rank];
     taken.entry.group = page.group;
     taken.entry.purpose = queue::SubmissionPurpose::kOperate;
-    const std::optional<intake::Submission> submission = processes_.TakeOver(session, taken.entry);
-    const std::uint64_t age_ns = now_ns_ - std::min(now_ns_, taken.called_ns);
-    if (submission.has_value()) submit_(session, *submission, taken.number, age_ns);
+    std::optional<collective::Call> call = processes_.TakeOver(session, taken.entry);
+    if (!call.has_value()) continue;
+    call->number = taken.number;
+    submit_(*call, now_ns_ - std::min(now_ns_, taken.called_ns));
   }
   adopted.clear();
   adopted_ = std::move(adopted);

@@ -35,8 +35,7 @@ class DirectGroups {
   static constexpr std::uint64_t kHarvestNs = 1'000'000'000;
 
   // Submits an operation that a rank called on a page `age_ns` ago.
-  using Submit = std::function<void(SessionId, const intake::Submission&, std::uint64_t number,
-                                    std::uint64_t age_ns)>;
+  using Submit = std::function<void(collective::Call& call, std::uint64_t age_ns)>;
 
   // All outlive it. `now_ns` is the node's time.
   DirectGroups(collective::Collectives& collectives, Membership& membership,
@@ -51,8 +50,8 @@ class DirectGroups {
   void OnGroupRemoved(std::uint64_t group);
 
   // The number of a collective from the rank's queue; none: the next one. Closes the page if the
-  // submission asks for it.
-  std::optional<std::uint64_t> NumberOf(std::uint32_t rank, const queue::SubmissionEntry& entry);
+  // call asks for it.
+  std::optional<std::uint64_t> NumberOf(const collective::Call& call);
   // A collective of the group has been submitted; opens the page if it is time.
   void AfterSubmission(std::uint64_t group);
 

@@ -125,8 +125,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void OnConnection(intake::SessionId, intake::ControlConnection connection) override {
     control_->Adopt(std::move(connection));
   }
-  void OnSubmission(intake::SessionId session, const intake::Submission& submission) override {
-    node_->OnSubmission(session, submission);
+  void OnSubmission(collective::Call& call) override { node_->OnSubmission(call); }
+  void OnCloseAsked(intake::SessionId session, std::uint64_t group) override {
+    node_->OnCloseAsked(session, group);
   }
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
   void OnArenaMade(const std::shared_ptr<const platform::SharedSegment>& arena,

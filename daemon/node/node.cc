@@ -29,8 +29,9 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       jobs_(
           options_, options_.fabric.self, collectives_, links_, nodes_, recorder_, processes,
           events,
-          [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
-                 std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); },
+          [this](collective::Call& call, std::uint64_t age_ns) {
+            if (SetRank(call)) Submit(call, age_ns);
+          },
           now_ns_),
       runner_(collectives_, scratch, links_, jobs_, processes, port),
       events_(events),
@@ -108,56 +109,36 @@ void Node::OnSessionEnded(SessionId session, const std::string& why) {
   CarryOut();
 }
 
-void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
-  const queue::SubmissionEntry& entry = submission.entry;
-  const std::uint32_t* const found = jobs_.membership().RankOf(session, entry.group);
-  if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    if (found != nullptr) jobs_.direct_groups().Close(entry.group);
-    return processes_.AnswerClose(session, entry.group);
+void Node::OnSubmission(collective::Call& call) {
+  if (!SetRank(call)) return;
+  if (IsPointToPoint(call.signature.kind)) return Submit(call, 0);
+  call.number = jobs_.direct_groups().NumberOf(call);
+  Submit(call, 0);
+  jobs_.direct_groups().AfterSubmission(call.group);
+}
+
+void Node::OnCloseAsked(SessionId session, std::uint64_t group) {
+  if (jobs_.membership().RankOf(session, group) != nullptr) jobs_.direct_groups().Close(group);
+  processes_.AnswerClose(session, group);
+}
+
+bool Node::SetRank(collective::Call& call) {
+  const std::uint32_t* const rank = jobs_.membership().RankOf(call.session, call.group);
+  if (rank == nullptr) {
+    processes_.Complete(call.session, call.ticket, call.group,
+                        Invalid("group: this process has not joined it"), false);
+    return false;
   }
-  if (found == nullptr) return RefuseStranger(session, entry);
-  const std::uint32_t rank = *found;
-  if (IsPointToPoint(entry.kind)) return Submit(session, rank, submission, std::nullopt, 0);
-  Submit(session, rank, submission, jobs_.direct_groups().NumberOf(rank, entry), 0);
-  jobs_.direct_groups().AfterSubmission(entry.group);
+  call.rank = *rank;
+  return true;
 }
 
-void Node::OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
-                     std::uint64_t age_ns) {
-  const std::uint32_t* const rank = jobs_.membership().RankOf(session, submission.entry.group);
-  if (rank == nullptr) return RefuseStranger(session, submission.entry);
-  Submit(session, *rank, submission, number, age_ns);
-}
-
-void Node::RefuseStranger(SessionId session, const queue::SubmissionEntry& entry) {
-  processes_.Complete(session, entry.ticket, entry.group,
-                      Invalid("group: this process has not joined it"), false);
-}
-
-void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submission& submission,
-                  std::optional<std::uint64_t> number, std::uint64_t age_ns) {
-  const queue::SubmissionEntry& entry = submission.entry;
-  collective::Call call;
-  call.session = session;
-  call.ticket = entry.ticket;
-  call.rank = rank;
-  call.signature = {entry.kind,
-                    entry.data_type,
-                    entry.reduce_operator,
-                    HasCounts(entry.kind) ? 0 : entry.count,
-                    HasRoot(entry.kind) ? entry.peer_rank : 0,
-                    entry.plan,
-                    0,
-                    entry.check_word()};
-  call.peer_rank = entry.peer_rank;
-  call.tag = IsPointToPoint(entry.kind) ? entry.tag : 0;
-  call.number = number;
-  static_cast<CallerMemory&>(call) = submission;
-  call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
+void Node::Submit(collective::Call& call, std::uint64_t age_ns) {
+  if (call.timeout_ns == 0) call.timeout_ns = options_.operation_timeout_ns;
   call.by_liveness = call.timeout_ns == 0;
   if (call.by_liveness) call.timeout_ns = options_.stalled_timeout_ns;
   call.timeout_ns -= std::min(age_ns, call.timeout_ns - 1);
-  collectives_.Submit(entry.group, call, now_ns_);
+  collectives_.Submit(call, now_ns_);
 }
 
 void Node::FailAll(const Failure& failure) {

@@ -90,7 +90,9 @@ class Node final : private link::FabricListener {
     jobs_.OnSessionOpened(session, process);
   }
   void OnSessionEnded(SessionId session, const std::string& why);
-  void OnSubmission(SessionId session, const intake::Submission& submission);
+  // Sets the call's rank and number.
+  void OnSubmission(collective::Call& call);
+  void OnCloseAsked(SessionId session, std::uint64_t group);
   void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
   // The operation to which a work item belongs, until it is done.
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
@@ -176,12 +178,9 @@ class Node final : private link::FabricListener {
   void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
   // Called first by events outside a turn: they may follow a long sleep, and set deadlines.
   void ReadClock();
-  // An operation that a rank called on a page this long ago.
-  void OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
-                 std::uint64_t age_ns);
-  void RefuseStranger(SessionId session, const queue::SubmissionEntry& entry);
-  void Submit(SessionId session, std::uint32_t rank, const intake::Submission& submission,
-              std::optional<std::uint64_t> number, std::uint64_t age_ns);
+  // Answers the call and returns false if its process has not joined the group.
+  bool SetRank(collective::Call& call);
+  void Submit(collective::Call& call, std::uint64_t age_ns);
 
   const NodeOptions options_;
   NodePort& port_;

@@ -119,9 +119,9 @@ class GuardedListenSocket final : IntakeListener {
   void OnConnection(SessionId session, ControlConnection connection) override {
     connections_.emplace(session, std::move(connection));
   }
-  void OnSubmission(SessionId session, const Submission& submission) override {
+  void OnSubmission(collective::Call& call) override {
     ++submissions_;
-    intake_->Complete(session, submission.entry.ticket, submission.entry.group, {}, false);
+    intake_->Complete(call.session, call.ticket, call.group, {}, false);
   }
   void OnSessionEnded(SessionId session, const absl::Status& /*why*/) override {
     MLXCOMM_MUST(connections_.erase(session) == 1, "a session ends once");

@@ -93,7 +93,7 @@ void CheckRange(const std::byte* first, std::uint64_t bytes, std::uint64_t arena
 }
 
 void CheckEntry(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) {
-  const absl::StatusOr<Submission> checked = CheckSubmission(entry, Arena(), arena_bytes);
+  const absl::StatusOr<collective::Call> checked = CheckSubmission(3, entry, Arena(), arena_bytes);
   const bool is_garbage = absl::IsDataLoss(checked.status());
   MLXCOMM_MUST(is_garbage == !HasOnlyKnownValues(entry),
                "garbage is what has values that there are not");
@@ -107,14 +107,15 @@ void CheckEntry(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) 
                  "the message names the argument: " + message);
     return;
   }
-  const Submission& submission = *checked;
-  MLXCOMM_MUST(std::memcmp(&submission.entry, &entry, sizeof entry) == 0, "the entry is a copy");
-  CheckRange(submission.input, submission.input_bytes_available, arena_bytes, "input");
-  CheckRange(submission.output, submission.output_bytes_available, arena_bytes, "output");
-  MLXCOMM_MUST((submission.counts != nullptr) == HasTable(entry.kind),
+  const collective::Call& call = *checked;
+  MLXCOMM_MUST(call.session == 3 && call.group == entry.group && call.ticket == entry.ticket,
+               "the call is the entry's, of this session");
+  CheckRange(call.input, call.input_bytes_available, arena_bytes, "input");
+  CheckRange(call.output, call.output_bytes_available, arena_bytes, "output");
+  MLXCOMM_MUST((call.counts != nullptr) == HasTable(entry.kind),
                "only the kinds that have a table of counts have one");
-  if (submission.counts == nullptr) return;
-  CheckRange(submission.counts, submission.counts_bytes_available, arena_bytes, "counts");
+  if (call.counts == nullptr) return;
+  CheckRange(call.counts, call.counts_bytes_available, arena_bytes, "counts");
 }
 
 Wide SumOf(std::span<const std::uint64_t> counts) {

@@ -344,28 +344,25 @@ void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, st
   call.in_place = shape.writes && shape.input_elements == shape.output_elements &&
                   MayBeInPlace(o.kind) && random_.Chance(300);
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
-  intake::Submission submission;
-  queue::SubmissionEntry& entry = submission.entry;
-  entry = {};  // Otherwise leftover bytes would decide the submission's purpose.
-  entry.ticket = ticket;
-  entry.group = group;
-  entry.kind = o.kind;
-  entry.data_type = o.type;
-  entry.reduce_operator = o.op;
-  entry.plan = step.plan;
-  entry.count = o.count;
-  entry.peer_rank = HasRoot(o.kind) ? o.root : rank == step.source ? step.destination : step.source;
-  entry.tag = step.tag;
-  entry.timeout_ns = options_.timeout_ns;
-  submission.input = call.input.data();
-  submission.output = call.in_place ? call.input.data() : call.output.data();
-  submission.input_bytes_available = call.input.size();
-  submission.output_bytes_available = call.in_place ? call.input.size() : call.output.size();
+  collective::Call submitted;
+  submitted.session = session_;
+  submitted.group = group;
+  submitted.ticket = ticket;
+  submitted.signature = {
+      o.kind,   o.type, o.op, HasCounts(o.kind) ? 0 : o.count, HasRoot(o.kind) ? o.root : 0,
+      step.plan};
+  submitted.peer_rank = rank == step.source ? step.destination : step.source;
+  submitted.tag = step.tag;
+  submitted.timeout_ns = options_.timeout_ns;
+  submitted.input = call.input.data();
+  submitted.output = call.in_place ? call.input.data() : call.output.data();
+  submitted.input_bytes_available = call.input.size();
+  submitted.output_bytes_available = call.in_place ? call.input.size() : call.output.size();
   if (!o.tables.empty()) {
-    submission.counts = reinterpret_cast<const std::byte*>(call.step.operation.tables[rank].data());
-    submission.counts_bytes_available = o.tables[rank].size() * sizeof(std::uint64_t);
+    submitted.counts = reinterpret_cast<const std::byte*>(call.step.operation.tables[rank].data());
+    submitted.counts_bytes_available = o.tables[rank].size() * sizeof(std::uint64_t);
   }
-  host_.daemon()->Submit(session_, submission);
+  host_.daemon()->Submit(submitted);
 }
 
 void Client::OnCompleted(const collective::Action& action) {

@@ -74,14 +74,14 @@ void Daemon::Post(Call call) {
   Wake();
 }
 
-void Daemon::Submit(collective::SessionId session, const intake::Submission& submission) {
-  submissions_.push_back({session, submission});
+void Daemon::Submit(const collective::Call& call) {
+  submissions_.push_back(call);
   Wake();
 }
 
 void Daemon::EndSession(collective::SessionId session, const std::string& why) {
   std::erase_if(submissions_,
-                [session](const Submitted& submitted) { return submitted.session == session; });
+                [session](const collective::Call& call) { return call.session == session; });
   Post([session, why](node::Node& node) { node.OnSessionEnded(session, why); });
 }
 
@@ -102,9 +102,7 @@ void Daemon::Turn() {
   links().WakeUp();
   for (Call& call : std::exchange(calls_, {})) call(node_);
   std::size_t count = submissions_.size();
-  for (const Submitted& submitted : std::exchange(submissions_, {})) {
-    node_.OnSubmission(submitted.session, submitted.submission);
-  }
+  for (collective::Call& call : std::exchange(submissions_, {})) node_.OnSubmission(call);
   node_.CarryOut();
   count += links().Poll(now_ns());
   node_.CarryOut();

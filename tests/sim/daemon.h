@@ -92,18 +92,13 @@ class Daemon final : private node::NodePort,
   void SetStopped(bool stopped);
   // Runs in its next turn, like calls that are posted to the loop.
   void Post(Call call);
-  void Submit(collective::SessionId session, const intake::Submission& submission);
+  void Submit(const collective::Call& call);
   // The session's process has ended: its memory is requested until nothing uses it.
   void EndSession(collective::SessionId session, const std::string& why);
 
   void OnRailHasEvents() override { Wake(); }
 
  private:
-  struct Submitted {
-    collective::SessionId session = 0;
-    intake::Submission submission;
-  };
-
   // NodePort
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
   void OnViolation(const NodeId& node, const std::string& what) override {
@@ -144,7 +139,7 @@ class Daemon final : private node::NodePort,
   record::OperationCounts counts_;
   node::Node node_;
   std::vector<Call> calls_;
-  std::vector<Submitted> submissions_;
+  std::vector<collective::Call> submissions_;
   std::vector<std::uint64_t> done_work_;
   bool stopped_ = false;
   bool turn_due_ = false;

@@ -70,11 +70,12 @@ TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement)
   ASSERT_TRUE(core.AddGroup(7, "test", {{self, "node-0", 1}, {peer, "node-1", 2}}));
   std::vector<std::int32_t> data(50'000);
   Call send = Plain(OperationKind::kSend, data.data(), nullptr, data.size());
+  send.group = 7;
   send.session = 1;
   send.peer_rank = 1;
   send.timeout_ns = 1'000'000'000;
   send.input_bytes_available = data.size() * 4;
-  core.Submit(7, send, 1);
+  core.Submit(send, 1);
   PeerFrame grant;
   grant.key = {7, 0, 0, 1, 0};
   grant.digest = send.signature.Digest();
@@ -100,12 +101,13 @@ class OneCoreTest : public testing::Test {
   }
   void Submit(OperationKind kind, std::uint32_t tag) {
     Call call = Plain(kind, data.data(), data.data(), data.size());
+    call.group = 7;
     call.session = 1;
     call.peer_rank = 1;
     call.tag = tag;
     call.timeout_ns = 1'000'000'000;
     call.input_bytes_available = data.size() * 4;
-    core.Submit(7, call, 1);
+    core.Submit(call, 1);
   }
   PeerFrame Frame(std::uint32_t source, std::uint32_t destination, std::uint32_t tag) const {
     PeerFrame frame;

@@ -81,13 +81,14 @@ class SimulatedCluster {
   std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
 
   void Submit(std::uint32_t rank, Call call) {
+    call.group = kGroup;
     call.rank = rank;
     call.session = rank + 1;
     if (call.timeout_ns == 0) call.timeout_ns = 1'000'000'000;
     // Unlimited without a value.
     if (call.input_bytes_available == 0) call.input_bytes_available = std::uint64_t{1} << 40;
     if (call.output_bytes_available == 0) call.output_bytes_available = std::uint64_t{1} << 40;
-    core(node_of(rank)).Submit(kGroup, call, now_ns);
+    core(node_of(rank)).Submit(call, now_ns);
     Carry(node_of(rank));
   }
 

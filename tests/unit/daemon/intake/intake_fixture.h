@@ -20,10 +20,6 @@ namespace mlxcomm::intake {
 
 class Diary : public IntakeListener {
  public:
-  struct Taken {
-    SessionId session;
-    Submission submission;
-  };
   void OnSessionOpened(SessionId session, const Peer& peer) override {
     opened.push_back(session);
     peers[session] = peer;
@@ -31,9 +27,9 @@ class Diary : public IntakeListener {
   void OnConnection(SessionId session, ControlConnection connection) override {
     connections[session] = std::move(connection);
   }
-  void OnSubmission(SessionId session, const Submission& submission) override {
-    taken.push_back({session, submission});
-    if (on_submission) on_submission(session, submission);
+  void OnSubmission(collective::Call& call) override {
+    taken.push_back(call);
+    if (on_submission) on_submission(call);
   }
   void OnSessionEnded(SessionId session, const absl::Status& why) override {
     EXPECT_TRUE(ended.emplace(session, why).second) << "told twice";
@@ -41,9 +37,9 @@ class Diary : public IntakeListener {
   std::vector<SessionId> opened;
   std::map<SessionId, Peer> peers;
   std::map<SessionId, ControlConnection> connections;
-  std::vector<Taken> taken;
+  std::vector<collective::Call> taken;
   std::map<SessionId, absl::Status> ended;
-  std::function<void(SessionId, const Submission&)> on_submission;
+  std::function<void(const collective::Call&)> on_submission;
 };
 
 class IntakeFixture : public testing::Test {

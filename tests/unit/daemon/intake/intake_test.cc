@@ -82,13 +82,13 @@ TEST_F(OneClientTest, CarriesASubmissionAndItsCompletion) {
   ASSERT_TRUE(client->Submit(Sum(9)));
   EXPECT_EQ(intake->Poll(), 1u);
   EXPECT_EQ(intake->Poll(), 0u);
-  const Submission& submission = diary.taken.at(0).submission;
-  EXPECT_EQ(submission.entry.ticket, 9u);
-  EXPECT_EQ(submission.output_bytes_available, submission.input_bytes_available - 4096);
+  const collective::Call& call = diary.taken.at(0);
+  EXPECT_EQ(call.ticket, 9u);
+  EXPECT_EQ(call.output_bytes_available, call.input_bytes_available - 4096);
   float read = 0;
-  std::memcpy(&read, submission.input, sizeof read);
+  std::memcpy(&read, call.input, sizeof read);
   EXPECT_EQ(read, three);
-  submission.output[0] = std::byte{42};
+  call.output[0] = std::byte{42};
   EXPECT_EQ(client->arena()[4096], std::byte{42});
 
   const std::string message(1000, 'm');
@@ -217,7 +217,7 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(busy->Submit(Sum(i)));
   ASSERT_TRUE(modest->Submit(Sum(1)));
   EXPECT_EQ(intake->Poll(), Intake::kSubmissionsPerTurn + 1);
-  EXPECT_EQ(std::ranges::count(diary.taken, diary.opened[1], &Diary::Taken::session), 1);
+  EXPECT_EQ(std::ranges::count(diary.taken, diary.opened[1], &collective::Call::session), 1);
 }
 
 // Why: a user with many processes would lengthen the turn for other users.
@@ -339,14 +339,14 @@ TEST_F(OneClientTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
   intake->ReleaseMemory(session);  // It is open: no effect.
   client.reset();
   ASSERT_TRUE(AwaitEnd(session));
-  diary.taken[0].submission.output[0] = std::byte{1};
+  diary.taken[0].output[0] = std::byte{1};
   intake->ReleaseMemory(session);
   EXPECT_EQ(intake->Poll(), 0u);
 }
 
 TEST_F(OneClientTest, MayEndASessionFromInsideItsSubmission) {
-  diary.on_submission = [this](SessionId session, const Submission&) {
-    intake->End(session, absl::CancelledError("from inside"));
+  diary.on_submission = [this](const collective::Call& call) {
+    intake->End(call.session, absl::CancelledError("from inside"));
   };
   ASSERT_TRUE(client->Submit(Sum(1)) && client->Submit(Sum(2)));
   EXPECT_EQ(intake->Poll(), 1u);

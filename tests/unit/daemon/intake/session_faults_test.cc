@@ -110,8 +110,8 @@ TEST_F(SessionFaultsTest, EndsAClientThatNeverReadsItsCompletions) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   const SessionId session = diary.opened.back();
-  diary.on_submission = [this](SessionId id, const Submission& submission) {
-    intake->Complete(id, submission.entry.ticket, 5, {}, false);
+  diary.on_submission = [this](const collective::Call& call) {
+    intake->Complete(call.session, call.ticket, 5, {}, false);
   };
   for (std::uint64_t i = 0; i <= queue::kCompletionSlots && diary.ended.empty(); ++i) {
     ASSERT_TRUE(client->Submit(Sum(i)));
@@ -158,9 +158,9 @@ TEST_F(SessionFaultsTest, RateLimitsAUsersFailingCalls) {
   std::uint64_t failed = 0;
   bool others_served = false;
   std::vector<std::uint64_t> open;
-  diary.on_submission = [&](SessionId id, const Submission& submission) {
-    if (id == session) open.push_back(submission.entry.ticket);
-    if (id == bystander_session) others_served = true;
+  diary.on_submission = [&](const collective::Call& call) {
+    if (call.session == session) open.push_back(call.ticket);
+    if (call.session == bystander_session) others_served = true;
   };
   const auto turn = [&] {
     intake->Poll();
@@ -239,9 +239,9 @@ bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt
 
 TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
   std::mt19937_64 random(20'240'601);
-  diary.on_submission = [&](SessionId session, const Submission& s) {
+  diary.on_submission = [&](const collective::Call& s) {
     const auto arena_bytes = static_cast<std::ptrdiff_t>(
-        session == bystander_session ? bystander->answer().arena_bytes : 1 << 16);
+        s.session == bystander_session ? bystander->answer().arena_bytes : 1 << 16);
     // Input and output are at the same offset: every accepted entry lies in one arena.
     if (s.input != nullptr && s.output != nullptr) {
       ASSERT_LE(std::abs(s.output - s.input), arena_bytes);

@@ -14,6 +14,8 @@ namespace {
 
 class SubmissionCheckTest : public testing::Test {
  protected:
+  static constexpr SessionId kSession = 3;
+
   queue::SubmissionEntry Fine() const {
     queue::SubmissionEntry entry{};
     entry.count = 16;
@@ -23,8 +25,8 @@ class SubmissionCheckTest : public testing::Test {
     entry.reduce_operator = ReduceOperator::kSum;
     return entry;
   }
-  absl::StatusOr<Submission> Check(const queue::SubmissionEntry& entry) {
-    return CheckSubmission(entry, arena.data(), arena.size());
+  absl::StatusOr<collective::Call> Check(const queue::SubmissionEntry& entry) {
+    return CheckSubmission(kSession, entry, arena.data(), arena.size());
   }
   std::string WhyNot(const queue::SubmissionEntry& entry) {
     return std::string(Check(entry).status().message());
@@ -125,10 +127,10 @@ TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
     auto* const bytes = reinterpret_cast<unsigned char*>(&entry);
     for (int k = 0; k < 3; ++k)
       bytes[random() % sizeof entry] = static_cast<unsigned char>(random());
-    const absl::StatusOr<Submission> checked = Check(entry);
+    const absl::StatusOr<collective::Call> checked = Check(entry);
     if (!checked.ok()) continue;
     ++fine;
-    const Submission& s = *checked;
+    const collective::Call& s = *checked;
     if (s.input != nullptr) {
       ASSERT_GE(s.input, arena.data());
       ASSERT_LE(s.input + s.input_bytes_available, arena.data() + arena.size());

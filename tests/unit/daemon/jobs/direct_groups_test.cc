@@ -39,24 +39,13 @@ class MemoryPort final : public node::StillPort {
   void GivePage(std::uint64_t, const std::vector<SessionId>&) override { given = true; }
   void DropPage(std::uint64_t) override { dropped = true; }
   void AnswerClose(SessionId session, std::uint64_t) override { closed_for.push_back(session); }
-  std::optional<intake::Submission> TakeOver(SessionId session,
-                                             const queue::SubmissionEntry& entry) override {
-    return SubmissionOf(session, entry);
+  std::optional<collective::Call> TakeOver(SessionId session,
+                                           const queue::SubmissionEntry& entry) override {
+    return *intake::CheckSubmission(session, entry, arenas[session].data(), kArenaBytes);
   }
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t, const Failure& failure,
                 bool) override {
     completed[session][ticket] = failure;
-  }
-
-  intake::Submission SubmissionOf(SessionId session, const queue::SubmissionEntry& entry) {
-    intake::Submission submission;
-    submission.entry = entry;
-    std::byte* const arena = arenas[session].data();
-    submission.input = arena + entry.input_offset;
-    submission.input_bytes_available = kArenaBytes - entry.input_offset;
-    submission.output = arena + entry.output_offset;
-    submission.output_bytes_available = kArenaBytes - entry.output_offset;
-    return submission;
   }
 
   struct alignas(4096) Line {
@@ -155,7 +144,8 @@ class DirectGroupsTest : public testing::Test, protected node::LoneNode<MemoryPo
     return called;
   }
   void Submit(std::uint32_t rank, const queue::SubmissionEntry& entry) {
-    node.OnSubmission(SessionOf(rank), port.SubmissionOf(SessionOf(rank), entry));
+    std::optional<collective::Call> call = port.TakeOver(SessionOf(rank), entry);
+    node.OnSubmission(*call);
     Turn();
   }
   void Turn() {
@@ -182,10 +172,8 @@ class DirectGroupsTest : public testing::Test, protected node::LoneNode<MemoryPo
     ranks[rank]->End(numbers[rank]);
   }
   void AskToClose(std::uint32_t rank) {
-    queue::SubmissionEntry entry{};
-    entry.group = group;
-    entry.purpose = queue::SubmissionPurpose::kClose;
-    Submit(rank, entry);
+    node.OnCloseAsked(SessionOf(rank), group);
+    Turn();
   }
   const Failure* Completed(std::uint32_t rank) {
     const auto& of = port.completed[SessionOf(rank)];
@@ -397,10 +385,7 @@ TEST_F(OpenPageTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   constexpr SessionId kStranger = 77;
   node.OnSessionOpened(kStranger, {500, "eve"});
-  queue::SubmissionEntry close{};
-  close.group = group;
-  close.purpose = queue::SubmissionPurpose::kClose;
-  node.OnSubmission(kStranger, port.SubmissionOf(kStranger, close));
+  node.OnCloseAsked(kStranger, group);
   v1::AwaitedRequest request;
   request.set_group(group);
   Heard<v1::AwaitedReply> heard;

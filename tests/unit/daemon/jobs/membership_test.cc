@@ -41,11 +41,12 @@ class MembershipTest : public testing::Test {
   void Barrier(std::uint64_t group, std::uint32_t rank, SessionId session) {
     Call call;
     call.session = session;
+    call.group = group;
     call.ticket = 1;
     call.rank = rank;
     call.signature.kind = OperationKind::kBarrier;
     call.timeout_ns = 1;
-    core.Submit(group, call, 0);
+    core.Submit(call, 0);
   }
   void CarryOut() {
     while (!core.actions().empty()) {

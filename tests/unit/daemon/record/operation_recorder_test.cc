@@ -43,6 +43,7 @@ class OperationRecorderTest : public testing::Test {
   }
   void Call(std::uint64_t group, std::uint32_t rank, OperationKind kind) {
     collective::Call call;
+    call.group = group;
     call.rank = rank;
     call.session = rank + 1;
     call.signature.kind = kind;
@@ -54,7 +55,7 @@ class OperationRecorderTest : public testing::Test {
     call.output = reinterpret_cast<std::byte*>(memory_);
     call.input_bytes_available = call.output_bytes_available = sizeof memory_;
     call.timeout_ns = 1'000'000'000'000;
-    core_.Submit(group, call, now_ns_);
+    core_.Submit(call, now_ns_);
     CarryOut();
   }
   // Like the loop, but without combining or sending.
