@@ -13,10 +13,11 @@
 
 #include "daemon/collective/call.h"
 #include "daemon/collective/plan.h"
+#include "daemon/reduce/kernels.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
-#include "proto/types/operation.h"
 #include "proto/types/operation_key.h"
+#include "proto/wire/frame.h"
 
 namespace mlxcomm::v1 {
 class PeerMessage;
@@ -25,10 +26,7 @@ class PeerMessage;
 namespace mlxcomm::collective {
 
 // Combines the inputs (a single one is copied) into every output.
-struct LocalWork {
-  DataType type = DataType::kFloat32;
-  ReduceOperator op = ReduceOperator::kNone;
-  std::uint32_t divisor = 1;  // Divides a mean whose final value is made here.
+struct LocalWork : reduce::Reduction {
   std::uint64_t elements = 0;
   std::uint64_t step_bytes = 0;  // Read and written by the whole step.
   std::uint32_t input_count = 0;
@@ -39,12 +37,9 @@ struct LocalWork {
 
 struct Action {
   enum class Kind : std::uint8_t {
-    kSendEager,      // key, step, digest, node, source, bytes, solicited; offset = the step's
-                     // check. Copied; no answer.
-    kSendData,       // + offset, cookie. Answer: OnDataReleased(node, cookie).
-    kSendGrant,      // key, step, digest, node.
-    kSendCredit,     // key.group, node, bytes = number of frames.
-    kPostReceive,    // key, step, node, bytes, destination; if it reduces: operand, divisor,
+    kSend,           // frame, node, source. kData: + cookie. Answer: OnDataReleased(cookie); other
+                     // payload is copied.
+    kPostReceive,    // key, step, node, bytes, destination; if it reduces: operand, reduction,
                      // received_first. Answer: OnData for each chunk.
     kWithdraw,       // key, node. Answer: OnWithdrawn(node, key).
     kCancel,         // key, node. Answers: OnDataReleased for each frame still under way.
@@ -56,21 +51,17 @@ struct Action {
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;
-  bool solicited = false;
   bool received_first = false;
   std::uint16_t step = 0;
   NodeId node;
+  wire::FrameHeader frame;
   OperationKey key;
-  std::uint64_t digest = 0;
-  std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t cookie = 0;
   const std::byte* source = nullptr;
   const std::byte* operand = nullptr;
   std::byte* destination = nullptr;
-  DataType type = DataType::kFloat32;
-  ReduceOperator op = ReduceOperator::kNone;
-  std::uint32_t divisor = 1;
+  reduce::Reduction reduction;
   const LocalWork* work = nullptr;  // Valid until OnLocalWorkDone(cookie).
   SessionId session = 0;
   std::uint64_t ticket = 0;

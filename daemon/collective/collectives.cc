@@ -69,21 +69,22 @@ Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t gr
   return {found, static_cast<std::uint16_t>(node)};
 }
 
-bool Collectives::OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
-  const Sender sender = FindSender(from, frame.key.group);
+bool Collectives::OnGrant(const NodeId& from, const wire::FrameHeader& frame,
+                          std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, frame.group);
   if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnGrant(sender.node, frame, now_ns);
 }
 
-bool Collectives::OnEager(const NodeId& from, const PeerFrame& frame,
+bool Collectives::OnEager(const NodeId& from, const wire::FrameHeader& frame,
                           std::span<const std::byte> payload, std::uint64_t now_ns) {
-  const Sender sender = FindSender(from, frame.key.group);
+  const Sender sender = FindSender(from, frame.group);
   if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnEager(sender.node, frame, payload, now_ns);
 }
 
-bool Collectives::OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
-  const Sender sender = FindSender(from, frame.key.group);
+bool Collectives::OnData(const NodeId& from, const wire::FrameHeader& frame, std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, frame.group);
   if (sender.group == nullptr) return !sender.is_violation;
   return sender.group->OnData(sender.node, frame, now_ns);
 }

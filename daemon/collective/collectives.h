@@ -52,10 +52,12 @@ class Collectives {
   void Submit(const Call& call, std::uint64_t now_ns);
 
   // Frames from a peer. A frame for a removed group is dropped; false: a violation of the protocol.
-  [[nodiscard]] bool OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
-  [[nodiscard]] bool OnEager(const NodeId& from, const PeerFrame& frame,
+  [[nodiscard]] bool OnGrant(const NodeId& from, const wire::FrameHeader& frame,
+                             std::uint64_t now_ns);
+  [[nodiscard]] bool OnEager(const NodeId& from, const wire::FrameHeader& frame,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
-  [[nodiscard]] bool OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnData(const NodeId& from, const wire::FrameHeader& frame,
+                            std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames);
   void OnReport(const NodeId& from, const v1::FailureReport& report, std::uint64_t now_ns);
   void OnRollCall(const NodeId& from, const v1::RollCall& message, std::uint64_t now_ns);

@@ -34,7 +34,8 @@ Execution::Execution(ExecutionHost& host) : host_(host) {
 void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffers,
                       std::byte* scratch) {
   setting_ = setting;
-  digest_ = setting.signature.Digest();
+  frame_ = wire::HeaderFor(setting.key);
+  frame_.digest = setting.signature.Digest();
   buffers_ = buffers;
   scratch_ = scratch;
   aborted_ = false;
@@ -135,11 +136,11 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
       return;
     }
     state.issued = 1;
-    Action& action = NewAction(Action::Kind::kSendEager, step);
-    action.solicited = state.granted;
-    action.offset = step.check;
+    Action& action = NewFrame(wire::FrameType::kEager, step);
+    action.frame.flags = state.granted ? wire::kSolicited : 0;
+    action.frame.offset = step.check;
+    action.frame.payload_bytes = static_cast<std::uint32_t>(step.bytes);
     action.source = step.bytes == 0 ? nullptr : InputAt(step.source, step.source.local_rank);
-    action.bytes = step.bytes;
     ++traffic_.changes;
     traffic_.sent_bytes += step.bytes;
     MarkDone(index, 0);
@@ -150,13 +151,13 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     const std::uint32_t chunk = state.issued++;
     ++state.under_way;
     ++under_way_;
-    Action& action = NewAction(Action::Kind::kSendData, step);
+    Action& action = NewFrame(wire::FrameType::kData, step);
+    action.frame.offset = ChunkOffset(chunk);
+    action.frame.payload_bytes = static_cast<std::uint32_t>(ChunkLength(step.bytes, chunk));
     action.source = InputAt(step.source, step.source.local_rank) + ChunkOffset(chunk);
-    action.offset = ChunkOffset(chunk);
-    action.bytes = ChunkLength(step.bytes, chunk);
     action.cookie = SendCookie(setting_.id, static_cast<std::uint32_t>(index), chunk);
     ++traffic_.changes;
-    traffic_.sent_bytes += action.bytes;
+    traffic_.sent_bytes += action.frame.payload_bytes;
   }
 }
 
@@ -169,7 +170,7 @@ void Execution::AdvanceReceive(std::size_t index) {
     if (state.solicited || state.waits) return;
     if (host_.Solicit(step.node)) {
       state.solicited = true;
-      NewAction(Action::Kind::kSendGrant, step);
+      NewFrame(wire::FrameType::kGrant, step);
     } else {
       state.waits = true;
       unsolicited_.push_back(static_cast<std::uint32_t>(index));
@@ -184,11 +185,10 @@ void Execution::AdvanceReceive(std::size_t index) {
   post.bytes = step.bytes;
   if (step.kind == StepKind::kReduceReceived) {
     post.operand = InputAt(step.source, step.source.local_rank);
-    post.op = setting_.signature.op;
-    post.divisor = DivisorOf(step);
+    post.reduction = ReductionOf(step);
     post.received_first = step.received_first;
   }
-  NewAction(Action::Kind::kSendGrant, step);
+  NewFrame(wire::FrameType::kGrant, step);
 }
 
 void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
@@ -212,16 +212,23 @@ void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
 
 void Execution::IssueLocal(std::size_t index, std::uint32_t chunk) {
   const Step& step = plan_.steps[index];
-  std::uint64_t cookie = 0;
-  LocalWork& work = host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, cookie);
-  work = LocalWork{};
-  work.type = setting_.signature.type;
-  work.op = setting_.signature.op;
-  work.divisor = DivisorOf(step);
-  work.elements = step.bytes == 0 ? 0 : ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
+  LocalWork& work = AddWork(index, chunk);
   if (work.elements > 0) SetOperands(step, ChunkOffset(chunk), work);
   work.step_bytes = step.bytes * (work.input_count + work.output_count);
-  Dispatch(index, work, cookie);
+}
+
+LocalWork& Execution::AddWork(std::size_t index, std::uint32_t chunk) {
+  const Step& step = plan_.steps[index];
+  Action& action = NewAction(Action::Kind::kLocalWork, step);
+  LocalWork& work =
+      host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, action.cookie);
+  work = {};
+  static_cast<reduce::Reduction&>(work) = ReductionOf(step);
+  work.elements = ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
+  action.work = &work;
+  ++states_[index].under_way;
+  ++under_way_;
+  return work;
 }
 
 void Execution::SetOperands(const Step& step, std::uint64_t offset, LocalWork& work) const {
@@ -247,39 +254,24 @@ void Execution::SetOperands(const Step& step, std::uint64_t offset, LocalWork& w
   }
 }
 
-std::uint32_t Execution::DivisorOf(const Step& step) const {
-  const bool divides = step.finishes && setting_.signature.op == ReduceOperator::kMean;
-  return divides ? setting_.layout->rank_count() : 1;
-}
-
-void Execution::Dispatch(std::size_t index, const LocalWork& work, std::uint64_t cookie) {
-  ++states_[index].under_way;
-  ++under_way_;
-  Action& action = NewAction(Action::Kind::kLocalWork, plan_.steps[index]);
-  action.work = &work;
-  action.cookie = cookie;
+reduce::Reduction Execution::ReductionOf(const Step& step) const {
+  const Signature& signature = setting_.signature;
+  const bool divides = step.finishes && signature.op == ReduceOperator::kMean;
+  return {signature.type, signature.op, divides ? setting_.layout->rank_count() : 1};
 }
 
 void Execution::IssueStashed(std::size_t index) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
   state.issued = 1;
-  std::uint64_t cookie = 0;
-  LocalWork& work = host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), 0, cookie);
-  work = LocalWork{};
-  work.type = setting_.signature.type;
-  work.op = setting_.signature.op;
-  work.divisor = DivisorOf(step);
-  work.elements = step.bytes / DataTypeBytes(work.type);
-  if (work.elements > 0) {
-    work.inputs[work.input_count++] = host_.StashData(state.stash);
-    if (step.kind == StepKind::kReduceReceived) {
-      work.inputs[work.input_count++] = InputAt(step.source, step.source.local_rank);
-      if (!step.received_first) std::swap(work.inputs[0], work.inputs[1]);
-    }
-    work.outputs[work.output_count++] = OutputAt(step.destination, step.destination.local_rank);
+  LocalWork& work = AddWork(index, 0);
+  if (work.elements == 0) return;
+  work.inputs[work.input_count++] = host_.StashData(state.stash);
+  if (step.kind == StepKind::kReduceReceived) {
+    work.inputs[work.input_count++] = InputAt(step.source, step.source.local_rank);
+    if (!step.received_first) std::swap(work.inputs[0], work.inputs[1]);
   }
-  Dispatch(index, work, cookie);
+  work.outputs[work.output_count++] = OutputAt(step.destination, step.destination.local_rank);
 }
 
 Execution::Fit Execution::OnGrant(std::uint16_t node, std::uint16_t tag) {
@@ -323,7 +315,7 @@ void Execution::SolicitFrom(std::uint16_t node) {
       continue;
     }
     state.solicited = true;
-    NewAction(Action::Kind::kSendGrant, step);
+    NewFrame(wire::FrameType::kGrant, step);
   }
   unsolicited_.resize(kept);
 }
@@ -449,12 +441,20 @@ Action& Execution::NewAction(Action::Kind kind, const Step& step) {
   Action& action = host_.actions().emplace_back();
   action.kind = kind;
   action.key = setting_.key;
-  action.digest = digest_;
-  action.type = setting_.signature.type;
   if (step.kind != StepKind::kLocal) {
     action.step = step.tag;
     action.node = setting_.layout->node(step.node);
   }
+  return action;
+}
+
+Action& Execution::NewFrame(wire::FrameType type, const Step& step) {
+  Action& action = host_.actions().emplace_back();
+  action.kind = Action::Kind::kSend;
+  action.node = setting_.layout->node(step.node);
+  action.frame = frame_;
+  action.frame.type = type;
+  action.frame.step = step.tag;
   return action;
 }
 

@@ -145,7 +145,7 @@ class Execution {
   void IndexSteps();
   void IndexSuccessors();
   void SetOperands(const Step& step, std::uint64_t offset, LocalWork& work) const;
-  std::uint32_t DivisorOf(const Step& step) const;
+  reduce::Reduction ReductionOf(const Step& step) const;
   int FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const;
   std::uint32_t ReadyChunks(std::size_t index) const;
   void Advance(std::size_t index);
@@ -155,15 +155,17 @@ class Execution {
   void MarkDone(std::size_t index, std::uint32_t chunk);
   void IssueLocal(std::size_t index, std::uint32_t chunk);
   void IssueStashed(std::size_t index);
-  void Dispatch(std::size_t index, const LocalWork& work, std::uint64_t cookie);
+  // The operands follow.
+  LocalWork& AddWork(std::size_t index, std::uint32_t chunk);
   Action& NewAction(Action::Kind kind, const Step& step);
+  Action& NewFrame(wire::FrameType type, const Step& step);
   const std::byte* InputAt(const Place& place, std::int32_t local_rank) const;
   std::byte* OutputAt(const Place& place, std::int32_t local_rank) const;
   void CheckInvariants() const;
 
   ExecutionHost& host_;
   Setting setting_;
-  std::uint64_t digest_ = 0;
+  wire::FrameHeader frame_;  // What all frames have in common.
   Plan plan_;
   std::vector<Buffers> buffers_;
   std::byte* scratch_ = nullptr;

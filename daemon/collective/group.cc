@@ -76,10 +76,9 @@ void Group::FreeStash(std::int32_t slot) {
   const std::uint32_t frames = stash_.Free(slot);
   if (frames == 0) return;
   Action& action = actions_.emplace_back();
-  action.kind = Action::Kind::kSendCredit;
-  action.key.group = id_;
+  action.kind = Action::Kind::kSend;
   action.node = layout_.node(node);
-  action.bytes = frames;
+  action.frame = {.type = wire::FrameType::kCredit, .group = id_, .offset = frames};
 }
 
 LocalWork& Group::NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
@@ -435,33 +434,34 @@ bool Group::NodeTakesPart(std::uint16_t node, const OperationKey& key) const {
          (destination == node && source == layout_.self());
 }
 
-Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
-  const auto found = by_key_.find(frame.key);
-  if (found == by_key_.end() && IsOver(frame.key)) return nullptr;
+Operation* Group::FindForPeer(const wire::FrameHeader& frame, std::uint64_t now_ns) {
+  const OperationKey key = KeyOf(frame);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() && IsOver(key)) return nullptr;
   if (found == by_key_.end() && early_operations_ >= kEarlyMax) {
     // A dropped frame would not be sent again, and the operation would hang.
     Fail({FailureCode::kResourceExhausted, kNoRank,
           absl::StrCat("other nodes' ranks are ahead of those here by ", early_operations_,
                        " operations of group ", ShownName(), ", which is the limit, with ",
-                       DescribeKey(frame.key), ": wait for some before making more")},
-         frame.key, now_ns);
+                       DescribeKey(key), ": wait for some before making more")},
+         key, now_ns);
     return nullptr;
   }
-  Operation& operation = FindOrAdd(frame.key);
+  Operation& operation = FindOrAdd(key);
   const bool differs = (operation.has_signature && operation.signature.Digest() != frame.digest) ||
                        (operation.remote_digest != 0 && operation.remote_digest != frame.digest);
   operation.remote_digest = frame.digest;
-  if (differs) Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
+  if (differs) Fail({FailureCode::kMismatch, kNoRank, {}}, key, now_ns);
   return &operation;
 }
 
-bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns) {
-  if (!NodeTakesPart(node, frame.key)) return false;
+bool Group::OnGrant(std::uint16_t node, const wire::FrameHeader& frame, std::uint64_t now_ns) {
+  if (!NodeTakesPart(node, KeyOf(frame))) return false;
   if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
   // A solicited frame may already have been on its way by credit.
-  if (operation == nullptr) return IsOver(frame.key);
+  if (operation == nullptr) return IsOver(KeyOf(frame));
   ReportFrame(*operation, node);
   if (operation->running) {
     const Execution::Fit fit = operation->execution.OnGrant(node, frame.step);
@@ -473,15 +473,15 @@ bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t no
   return true;
 }
 
-bool Group::OnEager(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
-                    std::uint64_t now_ns) {
-  if (!NodeTakesPart(node, frame.key) || node == layout_.self()) return false;
+bool Group::OnEager(std::uint16_t node, const wire::FrameHeader& frame,
+                    std::span<const std::byte> payload, std::uint64_t now_ns) {
+  if (!NodeTakesPart(node, KeyOf(frame)) || node == layout_.self()) return false;
   if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
   if (operation == nullptr) {
     // This node has all that it needed for the operation: the sender called another one.
-    Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
+    Fail({FailureCode::kMismatch, kNoRank, {}}, KeyOf(frame), now_ns);
     return true;
   }
   const bool starved_before = stash_.Starved(node);
@@ -505,21 +505,21 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame, std::span<const 
   return true;
 }
 
-std::int32_t Group::Stash(std::uint16_t node, const PeerFrame& frame,
+std::int32_t Group::Stash(std::uint16_t node, const wire::FrameHeader& frame,
                           std::span<const std::byte> payload, Operation& operation) {
-  if (!frame.solicited) return stash_.Put(node, payload);
+  if ((frame.flags & wire::kSolicited) == 0) return stash_.Put(node, payload);
   if (!operation.running || !operation.execution.HasSolicited(node, frame.step)) return -1;
   return stash_.PutSolicited(node, payload);
 }
 
-bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns) {
-  const auto found = by_key_.find(frame.key);
+bool Group::OnData(std::uint16_t node, const wire::FrameHeader& frame, std::uint64_t now_ns) {
+  const auto found = by_key_.find(KeyOf(frame));
   if (found == by_key_.end() || failed()) return failed();
   Operation& operation = *found->second;
   if (!operation.running) return false;
   ReportFrame(operation, node);
   const Execution::Fit fit =
-      operation.execution.OnData(node, frame.step, frame.offset, frame.bytes);
+      operation.execution.OnData(node, frame.step, frame.offset, frame.payload_bytes);
   if (Accept(operation, fit, now_ns)) FinishIfDone(operation);
   return fit != Execution::Fit::kViolation;
 }

@@ -35,15 +35,6 @@ using IsStoppedCheck = std::function<bool(std::uint64_t pid)>;
 // Leaves the rest of the report alone.
 void Write(std::uint64_t group, const Failure& cause, v1::FailureReport& report);
 
-struct PeerFrame {
-  OperationKey key;
-  std::uint16_t step = 0;
-  std::uint64_t digest = 0;
-  std::uint64_t offset = 0;  // Eager frames: the step's check.
-  std::uint64_t bytes = 0;
-  bool solicited = false;
-};
-
 struct RankActivity {
   v1::RankStatus status;  // Its oldest unfinished operation.
   bool gone = false;
@@ -81,10 +72,12 @@ class Group final : private ExecutionHost {
   void OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns);
 
   // These return false if the frame violates the protocol.
-  [[nodiscard]] bool OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
-  [[nodiscard]] bool OnEager(std::uint16_t node, const PeerFrame& frame,
+  [[nodiscard]] bool OnGrant(std::uint16_t node, const wire::FrameHeader& frame,
+                             std::uint64_t now_ns);
+  [[nodiscard]] bool OnEager(std::uint16_t node, const wire::FrameHeader& frame,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
-  [[nodiscard]] bool OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnData(std::uint16_t node, const wire::FrameHeader& frame,
+                            std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(std::uint16_t node, std::uint64_t frames);
   void OnReport(std::uint16_t node, const v1::FailureReport& report, std::uint64_t now_ns);
   void OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uint64_t now_ns);
@@ -160,15 +153,15 @@ class Group final : private ExecutionHost {
   void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
   // nullptr if the operation is over, or if the group has failed because there are too many.
-  Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
+  Operation* FindForPeer(const wire::FrameHeader& frame, std::uint64_t now_ns);
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
   void Start(Operation& operation, std::uint64_t now_ns);
   void Run(Operation& operation, std::uint64_t now_ns);
   // False if the group failed, or the frame is the peer's fault.
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
-  std::int32_t Stash(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
-                     Operation& operation);
+  std::int32_t Stash(std::uint16_t node, const wire::FrameHeader& frame,
+                     std::span<const std::byte> payload, Operation& operation);
   void ReportFrame(const Operation& operation, std::uint16_t node);
   void ReportTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);

@@ -161,8 +161,7 @@ bool Channel::NextToSend(rail::OutgoingFrame& frame, std::size_t& rail, bool rel
   next->rail = static_cast<std::uint8_t>(rail);
   next->ordinal = flights_[rail].OnSent(next->header.sequence, WireBytes(next->header));
   ++next->readers;
-  frame.header = next->header;
-  frame.payload = next->payload;
+  frame = static_cast<const rail::OutgoingFrame&>(*next);
   if (next->wanted && frame.header.type == wire::FrameType::kData) {
     frame.header.flags |= wire::kRepeated;
   }
@@ -304,7 +303,7 @@ std::uint64_t Channel::deadline_ns() const {
 void Channel::Cancel(const OperationKey& key) {
   for (std::size_t i = 0; i < frames_.size(); ++i) {
     Outgoing& frame = frames_[i];
-    if (frame.header.type != wire::FrameType::kData || rail::KeyOf(frame.header) != key) continue;
+    if (frame.header.type != wire::FrameType::kData || KeyOf(frame.header) != key) continue;
     if (frame.readers > 0) {
       frame.cancelled = true;  // A rail may be reading it.
     } else if (!frame.acknowledged) {

@@ -90,9 +90,7 @@ class Channel {
 
  private:
   enum class State : std::uint8_t { kQueued, kUnderWay, kLost };
-  struct Outgoing {
-    wire::FrameHeader header;
-    const std::byte* payload = nullptr;
+  struct Outgoing : rail::OutgoingFrame {
     std::uint64_t cookie = 0;
     std::int32_t slot = -1;  // Small payload, in slots_[size].
     std::uint8_t size = 0;

@@ -426,7 +426,7 @@ void Link::Report(const wire::FrameHeader& header, std::span<const std::byte> pa
 }
 
 bool Link::OnData(const rail::RailEvent& event) {
-  const auto found = posted_.find({rail::KeyOf(event.header), event.header.step});
+  const auto found = posted_.find({KeyOf(event.header), event.header.step});
   if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
   Posted& posted = found->second;
   if (!posted.received.Add(event.header.offset, event.header.payload_bytes)) return false;

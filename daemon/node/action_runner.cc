@@ -43,15 +43,6 @@ void CombineReceived(const rail::PostedReceive& receive, std::uint64_t offset,
 
 }  // namespace
 
-collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
-  return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
-          header.step,
-          header.digest,
-          header.offset,
-          header.payload_bytes,
-          (header.flags & wire::kSolicited) != 0};
-}
-
 void ActionRunner::CarryOut(std::uint64_t now_ns) {
   while (!collectives_.actions().empty()) {
     carrying_.swap(collectives_.actions());
@@ -63,10 +54,7 @@ void ActionRunner::CarryOut(std::uint64_t now_ns) {
 void ActionRunner::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
   using Kind = collective::Action::Kind;
   switch (action.kind) {
-    case Kind::kSendEager: return SendFrame(action, wire::FrameType::kEager, now_ns);
-    case Kind::kSendData: return SendFrame(action, wire::FrameType::kData, now_ns);
-    case Kind::kSendGrant: return SendFrame(action, wire::FrameType::kGrant, now_ns);
-    case Kind::kSendCredit: return SendFrame(action, wire::FrameType::kCredit, now_ns);
+    case Kind::kSend: return Send(action, now_ns);
     case Kind::kPostReceive: return PostReceive(action, now_ns);
     case Kind::kWithdraw:
       if (!links_.IsReachable(action.node)) {
@@ -84,28 +72,14 @@ void ActionRunner::CarryOutOne(collective::Action& action, std::uint64_t now_ns)
   }
 }
 
-void ActionRunner::SendFrame(const collective::Action& action, wire::FrameType type,
-                             std::uint64_t now_ns) {
-  wire::FrameHeader header{
-      .type = type,
-      .step = action.step,
-      .group = action.key.group,
-      .number = action.key.number,
-      .source_rank = action.key.source_rank,
-      .destination_rank = action.key.destination_rank,
-      .tag = action.key.tag,
-      .offset = type == wire::FrameType::kCredit ? action.bytes : action.offset,
-      .digest = action.digest};
-  if (action.solicited) header.flags = wire::kSolicited;
-  if (type == wire::FrameType::kEager || type == wire::FrameType::kData) {
-    header.payload_bytes = static_cast<std::uint32_t>(action.bytes);
-  }
-  const absl::Status sent = links_.Send(action.node, header, action.source, action.cookie);
+void ActionRunner::Send(const collective::Action& action, std::uint64_t now_ns) {
+  const wire::FrameHeader& frame = action.frame;
+  const absl::Status sent = links_.Send(action.node, frame, action.source, action.cookie);
   if (sent.ok()) return;
   // The node is lost, which the group learns separately; nothing refers to the payload. The group
   // fails first, so that unsent data is not mistaken for received data.
-  FailGroup(action.key, "cannot send: ", sent, now_ns);
-  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
+  FailGroup(KeyOf(frame), "cannot send: ", sent, now_ns);
+  if (frame.type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
 }
 
 void ActionRunner::PostReceive(const collective::Action& action, std::uint64_t now_ns) {
@@ -117,7 +91,7 @@ void ActionRunner::PostReceive(const collective::Action& action, std::uint64_t n
   if (action.operand != nullptr) {
     receive.place = &CombineReceived;
     receive.operand = action.operand;
-    receive.place_arguments = Pack({action.type, action.op, action.divisor}, action.received_first);
+    receive.place_arguments = Pack(action.reduction, action.received_first);
   }
   const absl::Status posted = links_.PostReceive(action.node, receive);
   if (!posted.ok()) FailGroup(action.key, "cannot receive: ", posted, now_ns);

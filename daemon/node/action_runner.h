@@ -22,8 +22,6 @@
 
 namespace mlxcomm::node {
 
-collective::PeerFrame FrameOf(const wire::FrameHeader& header);
-
 class ActionRunner {
  public:
   ActionRunner(collective::Collectives& collectives, collective::ScratchMemory& scratch,
@@ -55,7 +53,7 @@ class ActionRunner {
 
  private:
   void CarryOutOne(collective::Action& action, std::uint64_t now_ns);
-  void SendFrame(const collective::Action& action, wire::FrameType type, std::uint64_t now_ns);
+  void Send(const collective::Action& action, std::uint64_t now_ns);
   void PostReceive(const collective::Action& action, std::uint64_t now_ns);
   void DoLocalWork(const collective::Action& action, std::uint64_t now_ns);
   void FailGroup(const OperationKey& key, const char* what, const absl::Status& why,

@@ -144,16 +144,16 @@ class Node final : private link::FabricListener {
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
   void OnEager(const NodeId& node, const wire::FrameHeader& header,
                std::span<const std::byte> payload) override {
-    ExpectFrame(node, collectives_.OnEager(node, FrameOf(header), payload, now_ns_), header);
+    ExpectFrame(node, collectives_.OnEager(node, header, payload, now_ns_), header);
   }
   void OnGrant(const NodeId& node, const wire::FrameHeader& header) override {
-    ExpectFrame(node, collectives_.OnGrant(node, FrameOf(header), now_ns_), header);
+    ExpectFrame(node, collectives_.OnGrant(node, header, now_ns_), header);
   }
   void OnCredit(const NodeId& node, const wire::FrameHeader& header) override {
     ExpectFrame(node, collectives_.OnCredit(node, header.group, header.offset), header);
   }
   void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override {
-    ExpectFrame(node, collectives_.OnData(node, FrameOf(header), now_ns_), header);
+    ExpectFrame(node, collectives_.OnData(node, header, now_ns_), header);
   }
   void OnDataReleased(const NodeId&, std::uint64_t cookie) override {
     collectives_.OnDataReleased(cookie);

@@ -9,10 +9,6 @@
 
 namespace mlxcomm::rail {
 
-inline OperationKey KeyOf(const wire::FrameHeader& header) {
-  return {header.group, header.number, header.source_rank, header.destination_rank, header.tag};
-}
-
 struct OutgoingFrame {
   wire::FrameHeader header;  // All but `acknowledged`.
   const std::byte* payload = nullptr;

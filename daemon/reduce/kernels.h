@@ -24,9 +24,10 @@ enum class Stores : std::uint8_t {
 };
 
 struct Reduction {
-  DataType type;
-  ReduceOperator op;
-  std::uint32_t divisor = 1;  // At most 2^24, exact in float32. 1 except for kMean.
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kNone;
+  // At most 2^24, exact in float32. 1 except for a kMean whose final value is made.
+  std::uint32_t divisor = 1;
 };
 
 // input_count >= 1, output_count >= 0. One input and a divisor of 1 is a copy of bits; otherwise

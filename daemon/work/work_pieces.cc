@@ -44,8 +44,8 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
   const std::uint64_t offset = first * DataTypeBytes(work.type);
   for (std::uint32_t k = 0; k < work.input_count; ++k) inputs[k] = work.inputs[k] + offset;
   for (std::uint32_t k = 0; k < work.output_count; ++k) outputs[k] = work.outputs[k] + offset;
-  reduce::Combine({work.type, work.op, work.divisor}, inputs.data(), work.input_count,
-                  outputs.data(), work.output_count, elements, stores);
+  reduce::Combine(work, inputs.data(), work.input_count, outputs.data(), work.output_count,
+                  elements, stores);
 }
 
 void DoWork(const collective::LocalWork& work) {

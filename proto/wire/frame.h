@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/types/operation_key.h"
+
 namespace mlxcomm::wire {
 
 static_assert(std::endian::native == std::endian::little, "headers are sent in memory order");
@@ -25,7 +27,6 @@ inline constexpr std::uint32_t kChunkBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
 // More than any MTU: a frame of this size fills at least one packet.
 inline constexpr std::uint32_t kPaddedBytes = 64 * 1024;
-inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 
 // The most frames that may be sent and not acknowledged.
 inline constexpr std::uint64_t kWindow = 1024;
@@ -119,9 +120,9 @@ struct FrameHeader {
   std::uint64_t sequence = 0;
   std::uint64_t acknowledged = 0;  // All sequences up to this one have been received.
   std::uint64_t group = 0;
-  std::uint64_t number = 0;                        // The operation's number in its group or pair.
-  std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
-  std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
+  std::uint64_t number = 0;                // The operation's number in its group or pair.
+  std::uint32_t source_rank = kEveryRank;  // As in OperationKey.
+  std::uint32_t destination_rank = kEveryRank;
   std::uint32_t tag = 0;
   std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on rails without sums.
   std::uint64_t offset = 0;       // Bytes from the start of the step's range.
@@ -129,6 +130,17 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
+
+inline OperationKey KeyOf(const FrameHeader& header) {
+  return {header.group, header.number, header.source_rank, header.destination_rank, header.tag};
+}
+inline FrameHeader HeaderFor(const OperationKey& key) {
+  return {.group = key.group,
+          .number = key.number,
+          .source_rank = key.source_rank,
+          .destination_rank = key.destination_rank,
+          .tag = key.tag};
+}
 
 // The largest payload that rails and channels keep in slots: a chunk on a circuit.
 inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);

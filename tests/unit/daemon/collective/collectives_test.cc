@@ -76,8 +76,7 @@ TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement)
   send.timeout_ns = 1'000'000'000;
   send.input_bytes_available = data.size() * 4;
   core.Submit(send, 1);
-  PeerFrame grant;
-  grant.key = {7, 0, 0, 1, 0};
+  wire::FrameHeader grant = wire::HeaderFor({7, 0, 0, 1, 0});
   grant.digest = send.signature.Digest();
   ASSERT_TRUE(core.OnGrant(peer, grant, 2));
   ActionQueue sent;
@@ -86,7 +85,7 @@ TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement)
   core.OnDetached(peer, 7, 1, 0, 3);
   EXPECT_TRUE(core.actions().empty()) << "it failed, though nothing is missing";
   for (const Action& action : sent) {
-    if (action.kind == Action::Kind::kSendData) core.OnDataReleased(action.cookie);
+    if (action.frame.type == wire::FrameType::kData) core.OnDataReleased(action.cookie);
   }
   ASSERT_EQ(core.actions().size(), 1u);
   EXPECT_EQ(core.actions()[0].kind, Action::Kind::kComplete);
@@ -109,9 +108,9 @@ class OneCoreTest : public testing::Test {
     call.input_bytes_available = data.size() * 4;
     core.Submit(call, 1);
   }
-  PeerFrame Frame(std::uint32_t source, std::uint32_t destination, std::uint32_t tag) const {
-    PeerFrame frame;
-    frame.key = {7, 0, source, destination, tag};
+  wire::FrameHeader Frame(std::uint32_t source, std::uint32_t destination,
+                          std::uint32_t tag) const {
+    wire::FrameHeader frame = wire::HeaderFor({7, 0, source, destination, tag});
     frame.digest =
         Signature{OperationKind::kSend, DataType::kInt32, ReduceOperator::kNone, data.size()}
             .Digest();
@@ -121,6 +120,10 @@ class OneCoreTest : public testing::Test {
     return static_cast<std::size_t>(
         std::count_if(core.actions().begin(), core.actions().end(),
                       [kind](const Action& action) { return action.kind == kind; }));
+  }
+  std::size_t Count(wire::FrameType type) {
+    return static_cast<std::size_t>(std::ranges::count(
+        core.actions(), type, [](const Action& action) { return action.frame.type; }));
   }
   const NodeId peer = NumberedNode(2);
   SimulatedCluster::CountedScratch scratch;
@@ -134,7 +137,7 @@ TEST_F(OneCoreTest, SendSucceedsWhenTheDaemonOfAReceiverThatLeftIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kSend, 0);
   ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, 0), 2));
-  ASSERT_EQ(Count(Action::Kind::kSendData), 1u);
+  ASSERT_EQ(Count(wire::FrameType::kData), 1u);
   core.OnDetached(peer, 7, 1, 0, 3);
   core.OnNodeLost(peer, "it has ended", 4);
   ASSERT_EQ(Count(Action::Kind::kComplete), 1u);
@@ -159,26 +162,22 @@ TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
 // operation in the same place must not take it, or it requests one frame twice.
 TEST_F(OneCoreTest, CreditTurnOfAnEndedOperationMovesNoOther) {
   for (std::uint32_t tag = 0; tag <= kEagerCredits; ++tag) Submit(OperationKind::kSend, tag);
-  ASSERT_EQ(Count(Action::Kind::kSendEager), kEagerCredits);
+  ASSERT_EQ(Count(wire::FrameType::kEager), kEagerCredits);
   ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, kEagerCredits), 2));
   ASSERT_EQ(Count(Action::Kind::kComplete), kEagerCredits + 1);
   Submit(OperationKind::kReceive, 0);
   ASSERT_TRUE(core.OnCredit(peer, 7, kEagerCredits));
   const std::vector<std::byte> payload(4);
   for (std::uint32_t tag = 1; tag <= kEagerCredits; ++tag) {
-    PeerFrame frame = Frame(1, 0, tag);
-    frame.bytes = payload.size();
-    ASSERT_TRUE(core.OnEager(peer, frame, payload, 3));
+    ASSERT_TRUE(core.OnEager(peer, Frame(1, 0, tag), payload, 3));
   }
-  EXPECT_EQ(Count(Action::Kind::kSendGrant), 1u);
+  EXPECT_EQ(Count(wire::FrameType::kGrant), 1u);
 }
 
 // Why: a message that no rank received must not keep the group forever.
 TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
   const std::vector<std::byte> payload(4);
-  PeerFrame frame = Frame(1, 0, 3);
-  frame.bytes = payload.size();
-  ASSERT_TRUE(core.OnEager(peer, frame, payload, 1));
+  ASSERT_TRUE(core.OnEager(peer, Frame(1, 0, 3), payload, 1));
   EXPECT_FALSE(core.RemoveIfOver(7));
   core.OnDetached(peer, 7, 1, 0, 2);
   core.Find(7)->OnLocalRankDetached(0, 3);
@@ -434,20 +433,21 @@ TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
   stranger.bytes[0] = 99;
   NodeId peer;
   peer.bytes[0] = 2;
-  PeerFrame frame;
-  frame.key.group = SimulatedCluster::kGroup;
+  wire::FrameHeader frame;
+  frame.group = SimulatedCluster::kGroup;
   frame.digest = 1;
   EXPECT_FALSE(core.OnGrant(stranger, frame, 0));
   EXPECT_FALSE(core.OnData(peer, frame, 0));
-  EXPECT_FALSE(core.OnCredit(peer, frame.key.group, 1));
-  frame.key.source_rank = 70;
-  frame.key.destination_rank = 0;
+  EXPECT_FALSE(core.OnCredit(peer, frame.group, 1));
+  frame.source_rank = 70;
+  frame.destination_rank = 0;
   EXPECT_FALSE(core.OnGrant(peer, frame, 0));
-  frame.key = {};
-  frame.key.group = 12345;  // Removed, or never known: dropped.
+  frame = {};
+  frame.group = 12345;  // Removed, or never known: dropped.
   EXPECT_TRUE(core.OnEager(peer, frame, {}, 0));
   // More eager frames than credit.
-  frame.key.group = SimulatedCluster::kGroup;
+  frame.group = SimulatedCluster::kGroup;
+  frame.digest = 1;
   bool fine = true;
   for (std::uint32_t i = 0; i <= kEagerCredits; ++i) {
     frame.step = static_cast<std::uint16_t>(i);

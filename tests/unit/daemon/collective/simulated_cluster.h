@@ -138,12 +138,12 @@ class SimulatedCluster {
     if (from != to) {
       std::deque<Frame>& wire = wires_[{from, to}];
       std::size_t data = 0;
-      while (data < wire.size() && wire[data].kind == Action::Kind::kSendData) ++data;
+      while (data < wire.size() && wire[data].header.type == wire::FrameType::kData) ++data;
       const std::size_t next = several_rails && data > 1 ? random_() % data : 0;
       Frame frame = std::move(wire[next]);
       wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(next));
       if (frame.source != nullptr)
-        frame.payload.assign(frame.source, frame.source + frame.frame.bytes);
+        frame.payload.assign(frame.source, frame.source + frame.header.payload_bytes);
       Deliver(from, to, frame);
     } else if (!node.withdrawn.empty()) {
       const auto [peer, key] = node.withdrawn.front();
@@ -173,8 +173,7 @@ class SimulatedCluster {
     return node_of_rank;
   }
   struct Frame {
-    Action::Kind kind;
-    PeerFrame frame;
+    wire::FrameHeader header;  // kControl for a message.
     std::vector<std::byte> payload;
     const std::byte* source = nullptr;  // For data on several rails, until it goes out.
     std::uint64_t cookie = 0;
@@ -183,9 +182,7 @@ class SimulatedCluster {
   struct Posted {
     std::byte* destination;
     const std::byte* operand;
-    DataType type;
-    ReduceOperator op;
-    std::uint32_t divisor;
+    reduce::Reduction reduction;
     bool received_first;
   };
   struct Node {
@@ -229,19 +226,20 @@ class SimulatedCluster {
     Node& node = *nodes_[static_cast<std::size_t>(to)];
     const NodeId& sender = nodes_[static_cast<std::size_t>(from)]->id;
     bool fine = true;
-    switch (frame.kind) {
-      case Action::Kind::kSendEager:
-        fine = node.core.OnEager(sender, frame.frame, frame.payload, now_ns);
+    const wire::FrameHeader& header = frame.header;
+    switch (header.type) {
+      case wire::FrameType::kEager:
+        fine = node.core.OnEager(sender, header, frame.payload, now_ns);
         break;
-      case Action::Kind::kSendGrant: fine = node.core.OnGrant(sender, frame.frame, now_ns); break;
-      case Action::Kind::kSendCredit:
-        fine = node.core.OnCredit(sender, frame.frame.key.group, frame.frame.bytes);
+      case wire::FrameType::kGrant: fine = node.core.OnGrant(sender, header, now_ns); break;
+      case wire::FrameType::kCredit:
+        fine = node.core.OnCredit(sender, header.group, header.offset);
         break;
-      case Action::Kind::kSendData: {
-        const auto posted = node.posted.find({sender, frame.frame.key, frame.frame.step});
+      case wire::FrameType::kData: {
+        const auto posted = node.posted.find({sender, KeyOf(header), header.step});
         if (posted != node.posted.end()) {
           Place(posted->second, frame);
-          fine = node.core.OnData(sender, frame.frame, now_ns);
+          fine = node.core.OnData(sender, header, now_ns);
         }
         Node& back = *nodes_[static_cast<std::size_t>(from)];
         if (!IsGone(from)) {
@@ -250,7 +248,7 @@ class SimulatedCluster {
         }
         break;
       }
-      case Action::Kind::kMessage: Deliver(sender, *frame.message, node.core); break;
+      case wire::FrameType::kControl: Deliver(sender, *frame.message, node.core); break;
       default: break;
     }
     if (!fine) ++violations;
@@ -264,15 +262,15 @@ class SimulatedCluster {
       core.OnDetached(sender, left.group(), left.rank(), left.collectives(), now_ns);
   }
   static void Place(const Posted& posted, const Frame& frame) {
-    std::byte* const to = posted.destination + frame.frame.offset;
+    std::byte* const to = posted.destination + frame.header.offset;
     if (posted.operand == nullptr) {
       std::memcpy(to, frame.payload.data(), frame.payload.size());
       return;
     }
-    const std::byte* inputs[] = {posted.operand + frame.frame.offset, frame.payload.data()};
+    const std::byte* inputs[] = {posted.operand + frame.header.offset, frame.payload.data()};
     if (posted.received_first) std::swap(inputs[0], inputs[1]);
-    reduce::Combine({posted.type, posted.op, posted.divisor}, inputs, 2, &to, 1,
-                    frame.payload.size() / DataTypeBytes(posted.type));
+    reduce::Combine(posted.reduction, inputs, 2, &to, 1,
+                    frame.payload.size() / DataTypeBytes(posted.reduction.type));
   }
 
   void Execute(int self) {
@@ -281,9 +279,7 @@ class SimulatedCluster {
     actions.swap(node.core.actions());
     for (Action& action : actions) {
       Frame frame;
-      frame.kind = action.kind;
-      frame.frame = {action.key,    action.step,  action.digest,
-                     action.offset, action.bytes, action.solicited};
+      frame.header = action.frame;
       frame.cookie = action.cookie;
       frame.message = action.message;
       const int to = action.node.bytes[0] - 1;
@@ -291,9 +287,8 @@ class SimulatedCluster {
         case Action::Kind::kLocalWork: {
           const LocalWork& work = *action.work;
           if (work.elements > 0) {
-            reduce::Combine({work.type, work.op, work.divisor}, work.inputs.data(),
-                            work.input_count, work.outputs.data(), work.output_count,
-                            work.elements);
+            reduce::Combine(work, work.inputs.data(), work.input_count, work.outputs.data(),
+                            work.output_count, work.elements);
           }
           node.work.push_back(action.cookie);
           Note({self, self});
@@ -301,8 +296,7 @@ class SimulatedCluster {
         }
         case Action::Kind::kPostReceive:
           node.posted[{action.node, action.key, action.step}] = {
-              action.destination, action.operand, action.type,
-              action.op,          action.divisor, action.received_first};
+              action.destination, action.operand, action.reduction, action.received_first};
           break;
         case Action::Kind::kWithdraw:
           std::erase_if(node.posted, [&](const auto& entry) {
@@ -319,11 +313,12 @@ class SimulatedCluster {
           completions[action.session].push_back(
               {action.session, action.ticket, action.failure, action.group_failed});
           break;
-        default:
-          if (several_rails && action.kind == Action::Kind::kSendData) {
+        case Action::Kind::kMessage: frame.header.type = wire::FrameType::kControl; [[fallthrough]];
+        case Action::Kind::kSend:
+          if (several_rails && frame.header.type == wire::FrameType::kData) {
             frame.source = action.source;
           } else if (action.source != nullptr) {
-            frame.payload.assign(action.source, action.source + action.bytes);
+            frame.payload.assign(action.source, action.source + frame.header.payload_bytes);
           }
           if (IsGone(to) || IsGone(self)) break;
           wires_[{self, to}].push_back(std::move(frame));

@@ -93,7 +93,7 @@ TEST_F(ChannelTest, CancelReleasesAtOnceExceptFramesThatARailHolds) {
   Send(1, 11);
   SendWaiting();
   Send(1, 12);
-  channel.Cancel(rail::KeyOf(Data(1)));
+  channel.Cancel(KeyOf(Data(1)));
   EXPECT_THAT(channel.released(), ElementsAre(12));
   channel.OnTransmitted(0, 1);
   EXPECT_THAT(channel.released(), ElementsAre(12, 11));

@@ -129,8 +129,8 @@ TEST_F(OperationRecorderTest, DistinguishesOperationsWithTheSameId) {
 
 TEST_F(OperationRecorderTest, RecordsANodesFirstFrameOnly) {
   AddGroup(7, /*with_other_node=*/true);
-  collective::PeerFrame frame;
-  frame.key.group = 7;
+  wire::FrameHeader frame;
+  frame.group = 7;
   frame.digest = 5;
   for (std::uint16_t step = 0; step < 3; ++step) {
     frame.step = step;
@@ -144,8 +144,8 @@ TEST_F(OperationRecorderTest, RecordsANodesFirstFrameOnly) {
 
 TEST_F(OperationRecorderTest, ForgetsOtherNodesCallsOnceTheGroupHasFailed) {
   AddGroup(7, /*with_other_node=*/true);
-  collective::PeerFrame frame;
-  frame.key.group = 7;
+  wire::FrameHeader frame;
+  frame.group = 7;
   frame.digest = 5;
   EXPECT_TRUE(core_.OnGrant(other_, frame, now_ns_));
   EXPECT_EQ(Lives().size(), 1u);
