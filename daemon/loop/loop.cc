@@ -149,11 +149,10 @@ bool Loop::Turn() {
 void Loop::ReleaseFreeMemory() {
   if (release_due_ns_ <= now_ns_) {
     release_due_ns_ = collective::kNever;
-    scratch_->ExpectNoMore();
+    scratch_->FreeKept();
     memory_release_.Start();
   }
   if (node_->links().TakeMemoryFreed()) memory_release_.Start();
-  if (scratch_->NextDeadline() <= now_ns_) scratch_->OnTime(now_ns_);
 }
 
 void Loop::Sleep() {
@@ -179,8 +178,7 @@ void Loop::Sleep() {
 }
 
 std::uint64_t Loop::NextDeadline() const {
-  const std::uint64_t next =
-      std::min({node_->NextDeadline(), scratch_->NextDeadline(), release_due_ns_});
+  const std::uint64_t next = std::min(node_->NextDeadline(), release_due_ns_);
   if (!options_.ends_with_last_client) return next;
   if (useless_since_ns_ != collective::kNever) return std::min(next, useless_since_ns_ + kLingerNs);
   if (clients_seen_ > 0) return next;

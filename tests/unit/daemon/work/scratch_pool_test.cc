@@ -55,73 +55,16 @@ TEST(ScratchPoolTest, KeepsALimitedAmount) {
   EXPECT_EQ(pool.kept_bytes(), ScratchPool::kKeptBytes);
 }
 
-// Time for a pool, whose OnTime is called when due.
-class Clock {
- public:
-  explicit Clock(ScratchPool& pool) : pool_(pool) {}
-  void Pass(std::uint64_t ns) {
-    const std::uint64_t end = now_ns_ + ns;
-    while (pool_.NextDeadline() < end) {
-      now_ns_ = std::max(now_ns_, pool_.NextDeadline());
-      pool_.OnTime(now_ns_);
-      ASSERT_GT(pool_.NextDeadline(), now_ns_);
-    }
-    now_ns_ = end;
-  }
-
- private:
-  ScratchPool& pool_;
-  std::uint64_t now_ns_ = 1;
-};
-
-void TakeAndReturn(ScratchPool& pool, const std::vector<std::uint64_t>& sizes) {
-  std::vector<std::byte*> taken;
-  for (const std::uint64_t bytes : sizes) taken.push_back(pool.Take(bytes));
-  for (std::byte* const memory : taken) pool.Return(memory);
-}
-
 // Why: the maximum that a daemon ever needed would be kept for the rest of its life.
-TEST(ScratchPoolTest, FreesMemoryThatIsNoLongerUsed) {
+TEST(ScratchPoolTest, FreesWhatItKeepsAndNothingElse) {
   ScratchPool pool(256 * kMiB);
-  Clock clock(pool);
-  TakeAndReturn(pool, {kMiB, 32 * kMiB, 32 * kMiB});
-  EXPECT_EQ(pool.NextDeadline(), 0u);
-  clock.Pass(ScratchPool::kUnusedNs / 2);
-  EXPECT_EQ(pool.kept_bytes(), 65 * kMiB);
-  clock.Pass(3 * ScratchPool::kUnusedNs);
+  std::byte* const used = pool.Take(kMiB);
+  for (std::byte* const memory : {pool.Take(kMiB), pool.Take(32 * kMiB)}) pool.Return(memory);
+  EXPECT_EQ(pool.kept_bytes(), 33 * kMiB);
+  pool.FreeKept();
   EXPECT_EQ(pool.kept_bytes(), 0u);
-  EXPECT_EQ(pool.NextDeadline(), ScratchPool::kNever) << "nothing is left to wake for";
-}
-
-TEST(ScratchPoolTest, KeepsMemoryThatIsUsedRepeatedly) {
-  ScratchPool pool(256 * kMiB);
-  Clock clock(pool);
-  TakeAndReturn(pool, {kMiB, kMiB, kMiB, 2 * kMiB});
-  std::byte* const warm = pool.Take(kMiB);
-  pool.Return(warm);
-  for (int i = 0; i < 8; ++i) {
-    clock.Pass(ScratchPool::kUnusedNs / 2);
-    ASSERT_EQ(pool.Take(kMiB), warm);
-    pool.Return(warm);
-  }
-  EXPECT_EQ(pool.kept_bytes(), kMiB) << "the others of its size, and the larger one, have gone";
-}
-
-// Why: freeing much takes milliseconds, in which the loop moves no payload.
-TEST(ScratchPoolTest, FreesASliceAtATimeIfNoMoreIsExpected) {
-  ScratchPool pool(256 * kMiB);
-  TakeAndReturn(pool, {16 * ScratchPool::kSliceBytes, kMiB});
-  std::byte* const used = pool.Take(kMiB / 2);
-  std::uint64_t kept = pool.kept_bytes();
-  std::uint64_t now_ns = 1;
-  for (pool.ExpectNoMore(); kept > 0; now_ns += ScratchPool::kSliceEveryNs) {
-    pool.OnTime(now_ns);
-    pool.OnTime(now_ns + 1);
-    ASSERT_LE(kept - pool.kept_bytes(), ScratchPool::kSliceBytes);
-    ASSERT_LT(pool.kept_bytes(), kept);
-    kept = pool.kept_bytes();
-  }
-  used[0] = std::byte{1};  // It stays.
+  EXPECT_EQ(pool.used_bytes(), kMiB) << "what is taken stays";
+  used[kMiB - 1] = std::byte{1};
   pool.Return(used);
 }
 
