@@ -377,11 +377,7 @@ void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
 }
 
 bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  if (HasSeveralPieces(work) && workers_->Submit(&work, cookie, node_->KeyOfWork(cookie))) {
-    return true;
-  }
-  workers_->CountOwn(work);
-  return false;
+  return HasSeveralPieces(work) && workers_->Submit(&work, cookie, node_->KeyOfWork(cookie));
 }
 
 void Loop::CountGroups() {
@@ -433,9 +429,6 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_nodes_linked(links.nodes());
   status.set_nodes_linked_max(node_->options().fabric.nodes_max);
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
-  const Workers::Traffic traffic = workers_->traffic();
-  status.set_combined_bytes_read(traffic.bytes_read);
-  status.set_combined_bytes_written(traffic.bytes_written);
   if (hellos_ != nullptr) hellos_->Describe(*status.mutable_discovery());
   return users;
 }

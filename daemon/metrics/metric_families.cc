@@ -98,12 +98,6 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
   add.Count("mlxcomm_nodes_refused_total",
             "Nodes that were refused or gave up their place because of the limit.",
             node.nodes_refused());
-  add.Count("mlxcomm_combined_read_bytes_total",
-            "Bytes read from memory to combine or copy data of local ranks.",
-            node.combined_bytes_read());
-  add.Count("mlxcomm_combined_written_bytes_total",
-            "Bytes written to memory to combine or copy data of local ranks.",
-            node.combined_bytes_written());
 }
 
 // A cable is named by its interfaces, because its ports change. Rails over the same ones are one

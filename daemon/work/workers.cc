@@ -33,12 +33,10 @@ Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& lo
       slots_(std::make_unique<Slot[]>(kWorksMax)),
       store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes(), kPieceBytes) {
   done_here_.reserve(kWorksMax);
-  if (scheduling.workers > 0)
-    loop_tally_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
+  if (scheduling.workers > 0) loop_track_ = recorder.AddTrack(record::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
-    workers_[i]->tally.track =
-        recorder.AddTrack(record::TrackKind::kWorker, absl::StrCat("worker ", i));
+    workers_[i]->track = recorder.AddTrack(record::TrackKind::kWorker, absl::StrCat("worker ", i));
   }
   // Started last, because workers access each other.
   for (const auto& worker : workers_) {
@@ -51,9 +49,9 @@ Workers::~Workers() {
   for (const auto& worker : workers_) worker->bell.Ring();
   for (const auto& worker : workers_) {
     worker->thread.join();
-    recorder_.CloseTrack(worker->tally.track);
+    recorder_.CloseTrack(worker->track);
   }
-  recorder_.CloseTrack(loop_tally_.track);
+  recorder_.CloseTrack(loop_track_);
 }
 
 bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
@@ -122,15 +120,7 @@ bool Workers::Take(End end, Piece& piece) {
   return false;
 }
 
-void Workers::Tally::Count(const collective::LocalWork& work, std::uint64_t elements) {
-  const std::uint64_t bytes = BytesOf(work, elements);
-  bytes_read.store(bytes_read.load(std::memory_order_relaxed) + bytes * work.input_count,
-                   std::memory_order_relaxed);
-  bytes_written.store(bytes_written.load(std::memory_order_relaxed) + bytes * work.output_count,
-                      std::memory_order_relaxed);
-}
-
-bool Workers::DoPiece(const Piece& piece, Tally& tally, std::uint64_t& now_ns) {
+bool Workers::DoPiece(const Piece& piece, record::EventRing* track, std::uint64_t& now_ns) {
   Slot& slot = *piece.slot;
   const collective::LocalWork& work = *slot.work;
   const std::uint64_t elements =
@@ -141,8 +131,7 @@ bool Workers::DoPiece(const Piece& piece, Tally& tally, std::uint64_t& now_ns) {
   if (elements > 0) DoPart(work, piece.first, elements, slot.stores);
   now_ns = platform::MonotonicNow();
   event.duration_ns = now_ns - event.time_ns;
-  if (tally.track != nullptr) tally.track->Write(event);
-  tally.Count(work, elements);
+  if (track != nullptr) track->Write(event);
   slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
   // All threads' writes happen before the loop learns of it.
   return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -154,7 +143,7 @@ bool Workers::Help() {
   std::uint64_t now = platform::MonotonicNow();
   const std::uint64_t enough = now + kEnoughNs;
   do {
-    if (DoPiece(piece, loop_tally_, now)) done_here_.push_back(IndexOf(*piece.slot));
+    if (DoPiece(piece, loop_track_, now)) done_here_.push_back(IndexOf(*piece.slot));
   } while (now < enough && Take(End::kFront, piece));
   return true;
 }
@@ -192,17 +181,6 @@ void Workers::WakeUp() {
   for (const auto& worker : workers_) worker->done.WakeUp();
 }
 
-Workers::Traffic Workers::traffic() const {
-  Traffic traffic;
-  const auto add = [&](const Tally& tally) {
-    traffic.bytes_read += tally.bytes_read.load(std::memory_order_relaxed);
-    traffic.bytes_written += tally.bytes_written.load(std::memory_order_relaxed);
-  };
-  add(loop_tally_);
-  for (const auto& worker : workers_) add(worker->tally);
-  return traffic;
-}
-
 void Workers::Run(Worker& worker) {
   platform::RaiseThreadPriority();
   queue::AdaptiveSpin spin(scheduling_.waiting);
@@ -214,7 +192,7 @@ void Workers::Run(Worker& worker) {
       const bool moved = AvoidLoop();
       const bool woke = piece.more && WakeOne();
       if (moved || woke) now = platform::MonotonicNow();
-      if (!DoPiece(piece, worker.tally, now)) continue;
+      if (!DoPiece(piece, worker.track, now)) continue;
       worker.done.Push(IndexOf(*piece.slot));
       if (!worker.done.ConsumerSleeps()) continue;
       loop_bell_.Ring();

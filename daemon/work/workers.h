@@ -49,14 +49,7 @@ class Workers {
   bool PrepareToSleep();
   void WakeUp();
 
-  // Includes the loop's own work (CountOwn).
-  struct Traffic {
-    std::uint64_t bytes_read = 0;
-    std::uint64_t bytes_written = 0;
-  };
-  Traffic traffic() const;
   const reduce::StoreChoice& store_choice() const { return store_choice_; }
-  void CountOwn(const collective::LocalWork& work) { loop_tally_.Count(work, work.elements); }
 
  private:
   struct alignas(64) Slot {
@@ -75,14 +68,8 @@ class Workers {
     std::uint64_t first = 0;  // Element.
     bool more = false;        // There were more pieces.
   };
-  struct alignas(64) Tally {
-    void Count(const collective::LocalWork& work, std::uint64_t elements);
-    std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread only.
-    std::atomic<std::uint64_t> bytes_written{0};
-    record::EventRing* track = nullptr;  // nullptr if there are too many tracks.
-  };
   struct Worker {
-    Tally tally;
+    record::EventRing* track = nullptr;             // nullptr if there are too many tracks.
     rail::SpscRing<std::uint32_t> done{kWorksMax};  // Slots; never full.
     platform::Wakeup bell;
     alignas(64) std::atomic<bool> sleeps{false};
@@ -100,7 +87,7 @@ class Workers {
   bool Take(End end, Piece& piece);
   // Starts at now_ns and sets it to the end. Returns whether it was the last piece of its work
   // item.
-  static bool DoPiece(const Piece& piece, Tally& tally, std::uint64_t& now_ns);
+  static bool DoPiece(const Piece& piece, record::EventRing* track, std::uint64_t& now_ns);
   bool WakeOne();
   std::uint32_t IndexOf(const Slot& slot) const {
     return static_cast<std::uint32_t>(&slot - slots_.get());
@@ -115,7 +102,7 @@ class Workers {
   alignas(64) std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> loop_core_{0};  // Set by the last Submit.
   std::vector<std::unique_ptr<Worker>> workers_;
-  Tally loop_tally_;
+  record::EventRing* loop_track_ = nullptr;
   reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;
   std::vector<std::uint32_t> done_here_;  // Slots that the loop has finished.
