@@ -43,7 +43,7 @@ struct Action {
                      // received_first. Answer: OnData for each chunk.
     kWithdraw,       // key, node. Answer: OnWithdrawn(node, key).
     kCancel,         // key, node. Answers: OnDataReleased for each frame still under way.
-    kLocalWork,      // work, cookie. Answer: OnLocalWorkDone(cookie).
+    kLocalWork,      // key, work, cookie. Answer: OnLocalWorkDone(cookie).
     kReturnScratch,  // destination: from ScratchMemory. Follows the frames sent from it.
     kComplete,       // session, ticket, key.group, failure, group_failed.
     kMessage,        // node, message: for OnReport, OnRollCall or OnDetached there.

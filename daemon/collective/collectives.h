@@ -69,11 +69,6 @@ class Collectives {
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
-  // The operation of a kLocalWork action that has not been answered.
-  const OperationKey& KeyOfWork(std::uint64_t cookie) {
-    return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
-  }
-
   void OnTime(std::uint64_t now_ns);
   // Never later than the true deadline; only OnTime computes it, because this is called every turn.
   std::uint64_t NextDeadline() const { return alarm_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/collective/group.h"
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::collective {
@@ -20,7 +21,7 @@ std::uint64_t ChunkLength(std::uint64_t bytes, std::uint32_t chunk) {
 
 }  // namespace
 
-Execution::Execution(ExecutionHost& host) : host_(host) {
+Execution::Execution(Group& group) : group_(group) {
   plan_.steps.reserve(kStepsUsual);
   plan_.after.reserve(2 * kStepsUsual);
   buffers_.reserve(kLocalRanksMax);
@@ -51,7 +52,6 @@ void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffer
   IndexSteps();
   IndexSuccessors();
   for (std::size_t i = 0; i < states_.size(); ++i) Advance(i);
-  CheckInvariants();
 }
 
 void Execution::IndexSteps() {
@@ -131,7 +131,7 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
   if (IsEager(step.bytes)) {
     if (state.issued > 0 || (state.waits && !state.granted)) return;
     if (!state.granted &&
-        !host_.TakeCredit(step.node, setting_.id, static_cast<std::uint32_t>(index))) {
+        !group_.TakeCredit(step.node, setting_.id, static_cast<std::uint32_t>(index))) {
       state.waits = true;
       return;
     }
@@ -168,7 +168,7 @@ void Execution::AdvanceReceive(std::size_t index) {
     if (state.issued > 0) return;
     if (state.stash >= 0) return IssueStashed(index);
     if (state.solicited || state.waits) return;
-    if (host_.Solicit(step.node)) {
+    if (group_.Solicit(step.node)) {
       state.solicited = true;
       NewFrame(wire::FrameType::kGrant, step);
     } else {
@@ -221,7 +221,7 @@ LocalWork& Execution::AddWork(std::size_t index, std::uint32_t chunk) {
   const Step& step = plan_.steps[index];
   Action& action = NewAction(Action::Kind::kLocalWork, step);
   LocalWork& work =
-      host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, action.cookie);
+      group_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, action.cookie);
   work = {};
   static_cast<reduce::Reduction&>(work) = ReductionOf(step);
   work.elements = ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
@@ -266,7 +266,7 @@ void Execution::IssueStashed(std::size_t index) {
   state.issued = 1;
   LocalWork& work = AddWork(index, 0);
   if (work.elements == 0) return;
-  work.inputs[work.input_count++] = host_.StashData(state.stash);
+  work.inputs[work.input_count++] = group_.StashData(state.stash);
   if (step.kind == StepKind::kReduceReceived) {
     work.inputs[work.input_count++] = InputAt(step.source, step.source.local_rank);
     if (!step.received_first) std::swap(work.inputs[0], work.inputs[1]);
@@ -295,7 +295,7 @@ Execution::Fit Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::ui
   if (step.bytes != bytes || state.stash >= 0 || state.issued > 0) return Fit::kViolation;
   if (state.solicited) {
     state.solicited = false;
-    host_.Unsolicit();
+    group_.Unsolicit();
   }
   state.stash = stash;
   ++traffic_.changes;
@@ -310,7 +310,7 @@ void Execution::SolicitFrom(std::uint16_t node) {
     StepState& state = states_[index];
     const Step& step = plan_.steps[index];
     if (state.issued > 0) continue;  // It has arrived.
-    if (step.node != node || !host_.Solicit(node)) {
+    if (step.node != node || !group_.Solicit(node)) {
       unsolicited_[kept++] = index;
       continue;
     }
@@ -360,7 +360,7 @@ void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
   --state.under_way;
   --under_way_;
   if (state.stash >= 0) {
-    host_.FreeStash(state.stash);
+    group_.FreeStash(state.stash);
     state.stash = -1;
   }
   if (!aborted_) MarkDone(step, chunk);
@@ -392,7 +392,7 @@ void Execution::Abort() {
       NewAction(Action::Kind::kWithdraw, step);
     }
     if (state.stash >= 0 && state.under_way == 0) {
-      host_.FreeStash(state.stash);
+      group_.FreeStash(state.stash);
       state.stash = -1;
     }
   }
@@ -438,7 +438,7 @@ bool Execution::NeedsPeer() const {
 }
 
 Action& Execution::NewAction(Action::Kind kind, const Step& step) {
-  Action& action = host_.actions().emplace_back();
+  Action& action = group_.actions().emplace_back();
   action.kind = kind;
   action.key = setting_.key;
   if (step.kind != StepKind::kLocal) {
@@ -449,7 +449,7 @@ Action& Execution::NewAction(Action::Kind kind, const Step& step) {
 }
 
 Action& Execution::NewFrame(wire::FrameType type, const Step& step) {
-  Action& action = host_.actions().emplace_back();
+  Action& action = group_.actions().emplace_back();
   action.kind = Action::Kind::kSend;
   action.node = setting_.layout->node(step.node);
   action.frame = frame_;
@@ -468,16 +468,6 @@ const std::byte* Execution::InputAt(const Place& place, std::int32_t local_rank)
 std::byte* Execution::OutputAt(const Place& place, std::int32_t local_rank) const {
   if (place.side == Place::Side::kScratch) return scratch_ + place.offset;
   return buffers_[static_cast<std::size_t>(local_rank)].output + place.offset;
-}
-
-void Execution::CheckInvariants() const {
-  std::uint64_t under_way = 0;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const StepState& state = states_[i];
-    MLXCOMM_INVARIANT(state.done <= state.chunks && state.issued <= state.chunks);
-    under_way += state.under_way;
-  }
-  MLXCOMM_INVARIANT(under_way == under_way_);
 }
 
 }  // namespace mlxcomm::collective

@@ -16,6 +16,8 @@
 
 namespace mlxcomm::collective {
 
+class Group;
+
 // The execution, the step, and the low byte of the chunk's number, which is enough for the chunks
 // under way.
 inline constexpr std::uint64_t SendCookie(std::uint32_t execution, std::uint32_t step,
@@ -32,23 +34,6 @@ inline constexpr std::uint32_t StepOfCookie(std::uint64_t cookie) {
   return static_cast<std::uint32_t>(cookie);
 }
 
-class ExecutionHost {
- public:
-  virtual ~ExecutionHost() = default;
-  virtual ActionQueue& actions() = 0;
-  // Allows one eager frame to `node`. If it returns false, the host later calls
-  // Execution::OnCredit(step).
-  virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) = 0;
-  // Returns whether an eager frame from `node` may arrive without credit; the execution then sends
-  // the grant.
-  virtual bool Solicit(std::uint16_t node) = 0;
-  virtual void Unsolicit() = 0;
-  virtual void FreeStash(std::int32_t slot) = 0;
-  virtual const std::byte* StashData(std::int32_t slot) const = 0;
-  virtual LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
-                             std::uint64_t& cookie) = 0;
-};
-
 class Execution {
  public:
   struct Buffers {
@@ -56,7 +41,7 @@ class Execution {
     std::byte* output = nullptr;
   };
   struct Setting {
-    std::uint32_t id = 0;  // The host's name for this execution.
+    std::uint32_t id = 0;  // The operation's.
     OperationKey key;
     Signature signature;
     const GroupLayout* layout = nullptr;
@@ -68,7 +53,7 @@ class Execution {
     std::uint64_t received_bytes = 0;
   };
 
-  explicit Execution(ExecutionHost& host);
+  explicit Execution(Group& group);
 
   // Write the plan here, then call Begin. `buffers` by local rank; `scratch` has
   // plan().scratch_bytes.
@@ -161,9 +146,8 @@ class Execution {
   Action& NewFrame(wire::FrameType type, const Step& step);
   const std::byte* InputAt(const Place& place, std::int32_t local_rank) const;
   std::byte* OutputAt(const Place& place, std::int32_t local_rank) const;
-  void CheckInvariants() const;
 
-  ExecutionHost& host_;
+  Group& group_;
   Setting setting_;
   wire::FrameHeader frame_;  // What all frames have in common.
   Plan plan_;

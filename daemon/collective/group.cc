@@ -199,7 +199,7 @@ Operation& Group::FindOrAdd(const OperationKey& key) {
   const auto found = by_key_.find(key);
   if (found != by_key_.end()) return *found->second;
   if (free_operations_.empty()) {
-    operations_.push_back(std::make_unique<Operation>(static_cast<ExecutionHost&>(*this)));
+    operations_.push_back(std::make_unique<Operation>(*this));
     free_operations_.push_back(operations_.back().get());
     operations_.back()->id = in_flight_.Register(this, operations_.back().get());
   }

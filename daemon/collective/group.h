@@ -43,13 +43,13 @@ struct RankActivity {
   std::string circle;                  // See Wait.
 };
 
-class Group final : private ExecutionHost {
+class Group {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
         InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
         ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer,
         const IsStoppedCheck& is_stopped);
-  ~Group() override;
+  ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -109,6 +109,19 @@ class Group final : private ExecutionHost {
   };
   Wait DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
 
+  // Called by its executions.
+  ActionQueue& actions() { return actions_; }
+  // Allows one eager frame to `node`. If it returns false, Execution::OnCredit(step) follows later.
+  bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step);
+  // Returns whether an eager frame from `node` may arrive without credit; the execution then sends
+  // the grant.
+  bool Solicit(std::uint16_t node) { return stash_.Starved(node) && stash_.Solicit(); }
+  void Unsolicit();
+  void FreeStash(std::int32_t slot);
+  const std::byte* StashData(std::int32_t slot) const { return stash_.Data(slot); }
+  LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
+                     std::uint64_t& cookie);
+
  private:
   struct LocalRank {
     bool gone = false;
@@ -131,16 +144,6 @@ class Group final : private ExecutionHost {
   static constexpr std::uint64_t kHasAskedNs = 3'000'000'000;
   // A node is answered at most once within this time.
   static constexpr std::uint64_t kRollCallMinNs = 100'000'000;
-
-  // ExecutionHost
-  ActionQueue& actions() override { return actions_; }
-  bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) override;
-  bool Solicit(std::uint16_t node) override { return stash_.Starved(node) && stash_.Solicit(); }
-  void Unsolicit() override;
-  void FreeStash(std::int32_t slot) override;
-  const std::byte* StashData(std::int32_t slot) const override { return stash_.Data(slot); }
-  LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
-                     std::uint64_t& cookie) override;
 
   // Returns what is wrong with the call, or "". Copies its table of counts.
   std::string TakeArguments(const Call& call);

@@ -16,7 +16,7 @@
 namespace mlxcomm::collective {
 
 struct Operation {
-  explicit Operation(ExecutionHost& host) : execution(host) {
+  explicit Operation(Group& group) : execution(group) {
     // Reserved in advance, because the first early frame may arrive at any time.
     early_grants.reserve(kEarlyUsual);
     early_eager.reserve(kEarlyUsual);

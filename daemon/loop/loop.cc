@@ -376,8 +376,8 @@ void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   node_->OnSessionEnded(session, text);
 }
 
-bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  return HasSeveralPieces(work) && workers_->Submit(&work, cookie, node_->KeyOfWork(cookie));
+bool Loop::SubmitWork(const collective::Action& action) {
+  return HasSeveralPieces(*action.work) && workers_->Submit(action.work, action.cookie, action.key);
 }
 
 void Loop::CountGroups() {

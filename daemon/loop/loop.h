@@ -134,7 +134,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
                    const std::shared_ptr<intake::ArenaPages>& pages) override;
   void OnArenaReleased(const std::byte* arena) override { fabric_->RemoveMemory(arena); }
   // NodePort
-  bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
+  bool SubmitWork(const collective::Action& action) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
   std::vector<std::string> Describe(v1::NodeStatus& status) const override;
   void DescribeLinks(v1::NodeStatus& status) const override { fabric_->Describe(status); }

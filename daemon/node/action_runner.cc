@@ -106,7 +106,7 @@ void ActionRunner::FailGroup(const OperationKey& key, const char* what, const ab
 }
 
 void ActionRunner::DoLocalWork(const collective::Action& action, std::uint64_t now_ns) {
-  if (port_.SubmitWork(*action.work, action.cookie)) return;
+  if (port_.SubmitWork(action)) return;
   DoWork(*action.work);
   collectives_.OnLocalWorkDone(action.cookie, now_ns);
 }

@@ -94,8 +94,6 @@ class Node final : private link::FabricListener {
   void OnSubmission(collective::Call& call);
   void OnCloseAsked(SessionId session, std::uint64_t group);
   void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
-  // The operation to which a work item belongs, until it is done.
-  const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
   // Looks for neighbours from now on, with the options' keys.
   void Discover(discovery::DiscoveryPort& port);

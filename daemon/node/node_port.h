@@ -20,9 +20,9 @@ namespace mlxcomm::node {
 class NodePort {
  public:
   virtual ~NodePort() = default;
-  // True if another thread does the work, and Node::OnWorkDone(cookie) follows; false if the node
-  // does it at once. `work` stays unchanged until then.
-  virtual bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) = 0;
+  // True if another thread does the work of a kLocalWork, and Node::OnWorkDone(cookie) follows;
+  // false if the node does it at once.
+  virtual bool SubmitWork(const collective::Action& action) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 

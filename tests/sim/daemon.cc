@@ -140,13 +140,12 @@ void Daemon::CheckSystem() {
 }
 
 // Work is carried out when its time is up, so that buffers are read and written late.
-bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
+bool Daemon::SubmitWork(const collective::Action& action) {
+  const collective::LocalWork& work = *action.work;
   if (!HasSeveralPieces(work)) return false;
-  const std::uint64_t bytes =
-      work.elements * DataTypeBytes(work.type) * (work.input_count + work.output_count);
-  const std::uint64_t takes = bytes * kSecond / options_.work_bytes_per_second;
+  const std::uint64_t takes = BytesTouched(work) * kSecond / options_.work_bytes_per_second;
   workers_busy_until_ns_ = std::max(workers_busy_until_ns_, now_ns()) + takes;
-  schedule_.At(workers_busy_until_ns_, [this, alive = alive_, &work, cookie] {
+  schedule_.At(workers_busy_until_ns_, [this, alive = alive_, &work, cookie = action.cookie] {
     if (!*alive) return;
     DoWork(work);
     done_work_.push_back(cookie);

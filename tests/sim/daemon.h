@@ -100,7 +100,7 @@ class Daemon final : private node::NodePort,
 
  private:
   // NodePort
-  bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
+  bool SubmitWork(const collective::Action& action) override;
   void OnViolation(const NodeId& node, const std::string& what) override {
     listener_.OnViolation(node, what);
   }

@@ -17,7 +17,7 @@ using intake::SessionId;
 
 class StillPort : public NodePort, public intake::Processes, public record::EventSink {
  public:
-  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
+  bool SubmitWork(const collective::Action&) override { return false; }
   void Complete(SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
   void ReleaseMemory(SessionId) override {}
   void Add(record::LoggedEvent) override {}
