@@ -73,6 +73,8 @@ TEST_F(ArgumentsTest, RootsAndPeersMustBeRanks) {
   Call send = Make(OperationKind::kSend, 4);
   send.peer_rank = 0;  // Itself.
   EXPECT_THAT(Refusal(send), HasSubstr("must be another rank"));
+  send.peer_rank = 2;
+  EXPECT_THAT(Refusal(send), HasSubstr("must be another rank"));
 }
 
 // Why: the sizes follow from kind, count and group; everything that a rank reads and writes must

@@ -1,10 +1,9 @@
-// Sums of floats, and every way in which a group can fail, in every layout. See operations_test.cc
+// Every way in which a group can fail, in every layout. See operations_test.cc and numbers_test.cc
 // for values.
 #include <gmock/gmock.h>
 
 #include <cstdint>
 
-#include "tests/ground/half.h"
 #include "tests/unit/daemon/collective/calls.h"
 #include "tests/unit/daemon/collective/numbered_node.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
@@ -18,79 +17,6 @@ struct Layout {
   int nodes;
   int ranks_per_node;
 };
-
-class LayoutTest : public testing::TestWithParam<Layout> {};
-
-// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the
-// schedule.
-TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    constexpr std::size_t kCount = 30'011;
-    std::vector<std::byte> first;
-    for (std::uint32_t seed = 0; seed < 3; ++seed) {
-      SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, seed);
-      std::mt19937 random(5);
-      std::uniform_real_distribution<float> numbers(-1, 1);
-      const std::size_t bytes = kCount * DataTypeBytes(type);
-      std::vector<std::vector<std::byte>> in(cluster.size()), out(cluster.size());
-      for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-        in[rank].resize(bytes);
-        out[rank].resize(bytes);
-        for (std::size_t i = 0; i < kCount; ++i) {
-          const float number = numbers(random);
-          std::uint32_t bits = std::bit_cast<std::uint32_t>(number);
-          if (type == DataType::kFloat16) bits = reduce::Float16FromFloat(number);
-          if (type == DataType::kBfloat16) bits = reduce::Bfloat16FromFloat(number);
-          std::memcpy(in[rank].data() + i * DataTypeBytes(type), &bits, DataTypeBytes(type));
-        }
-      }
-      for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-        cluster.Submit(rank, AllReduce(in[rank].data(), out[rank].data(), kCount, type));
-      }
-      cluster.Run();
-      if (first.empty()) first = out[0];
-      for (const auto& result : out) ASSERT_TRUE(result == first) << DataTypeName(type);
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
-                         testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
-                                         Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
-
-// Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing
-// is missing then.
-// How: one core; the test plays its peer.
-TEST(CollectivesTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement) {
-  NodeId self, peer;
-  self.bytes[0] = 1;
-  peer.bytes[0] = 2;
-  SimulatedCluster::CountedScratch scratch;
-  Collectives core(self, scratch);
-  ASSERT_TRUE(core.AddGroup(7, "test", {{self, "node-0", 1}, {peer, "node-1", 2}}));
-  std::vector<std::int32_t> data(50'000);
-  Call send = Plain(OperationKind::kSend, data.data(), nullptr, data.size());
-  send.group = 7;
-  send.session = 1;
-  send.peer_rank = 1;
-  send.timeout_ns = 1'000'000'000;
-  send.input_bytes_available = data.size() * 4;
-  core.Submit(send, 1);
-  wire::FrameHeader grant = wire::HeaderFor({7, 0, 0, 1, 0});
-  grant.digest = send.signature.Digest();
-  ASSERT_TRUE(core.OnGrant(peer, grant, 2));
-  ActionQueue sent;
-  sent.swap(core.actions());
-  ASSERT_FALSE(sent.empty());
-  core.OnDetached(peer, 7, 1, 0, 3);
-  EXPECT_TRUE(core.actions().empty()) << "it failed, though nothing is missing";
-  for (const Action& action : sent) {
-    if (action.frame.type == wire::FrameType::kData) core.OnDataReleased(action.cookie);
-  }
-  ASSERT_EQ(core.actions().size(), 1u);
-  EXPECT_EQ(core.actions()[0].kind, Action::Kind::kComplete);
-  EXPECT_TRUE(core.actions()[0].failure.ok()) << core.actions()[0].failure.message;
-}
 
 // One core; the test plays its peer on the other node: rank 0 here, rank 1 there.
 class OneCoreTest : public testing::Test {
@@ -130,6 +56,23 @@ class OneCoreTest : public testing::Test {
   Collectives core;
   std::vector<std::int32_t> data = std::vector<std::int32_t>(1);
 };
+
+// Why: a receiver that has all of a message may leave before its acknowledgement arrives; nothing
+// is missing then.
+TEST_F(OneCoreTest, SendSucceedsWhenItsReceiverLeavesBeforeTheAcknowledgement) {
+  data.resize(50'000);
+  Submit(OperationKind::kSend, 0);
+  ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, 0), 2));
+  ActionQueue sent;
+  sent.swap(core.actions());
+  ASSERT_FALSE(sent.empty());
+  core.OnDetached(peer, 7, 1, 0, 3);
+  EXPECT_TRUE(core.actions().empty()) << "it failed, though nothing is missing";
+  for (const Action& action : sent) core.OnDataReleased(action.cookie);
+  ASSERT_EQ(core.actions().size(), 1u);
+  EXPECT_EQ(core.actions()[0].kind, Action::Kind::kComplete);
+  EXPECT_TRUE(core.actions()[0].failure.ok()) << core.actions()[0].failure.message;
+}
 
 // Why: the daemon of ranks that have received everything may end with them before it has
 // acknowledged. Nothing would release those frames, and the send would hang.
@@ -398,41 +341,13 @@ TEST(CollectivesTest, DifferentTablesAreNoMismatchAtTheirDeadline) {
   EXPECT_EQ(failure.rank, 2);
 }
 
-TEST(CollectivesTest, BadArgumentsAreRefusedAndChangeNothing) {
-  SimulatedCluster cluster(1, 2, 1);
-  std::int32_t value[2] = {1, 2};
-  Call call = Plain(OperationKind::kSend, value, nullptr, 1);
-  call.peer_rank = 2;
-  cluster.Submit(0, call);
-  call.peer_rank = 0;
-  cluster.Submit(0, call);
-  call = AllReduce(value, value, 1);
-  call.signature.op = ReduceOperator::kNone;
-  cluster.Submit(0, call);
-  call = Plain(OperationKind::kAllGather, value, value, 2);
-  call.output_bytes_available = 15;
-  cluster.Submit(0, call);
-  ASSERT_EQ(cluster.completions[1].size(), 4u);
-  for (const auto& completion : cluster.completions[1]) {
-    EXPECT_EQ(completion.failure.code, FailureCode::kInvalidArgument);
-    EXPECT_FALSE(completion.group_failed);
-  }
-  cluster.Submit(0, AllReduce(&value[0], &value[0], 1));
-  cluster.Submit(1, AllReduce(&value[1], &value[1], 1));
-  cluster.Run();
-  EXPECT_EQ(value[0], 3);
-  EXPECT_EQ(value[1], 3);
-}
-
 // Why: a peer's daemon is not trusted.
 // How: frames that fit nothing are reported as such and change nothing.
 TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
   SimulatedCluster cluster(2, 1, 1);
   Collectives& core = cluster.core(0);
-  NodeId stranger;
-  stranger.bytes[0] = 99;
-  NodeId peer;
-  peer.bytes[0] = 2;
+  const NodeId stranger = NumberedNode(99);
+  const NodeId peer = NumberedNode(2);
   wire::FrameHeader frame;
   frame.group = SimulatedCluster::kGroup;
   frame.digest = 1;

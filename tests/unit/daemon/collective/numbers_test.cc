@@ -76,15 +76,16 @@ double BoundOf(DataType type, double ranks, double hops) {
 }
 
 TEST_P(NumbersTest, SumsStayWithinTheStatedBoundAndAreTheSameBitsEverywhere) {
-  constexpr std::size_t kCount = 700;
+  // Few ranks also sum what waits for a grant.
+  const std::size_t count = size() <= 8 ? 20'011 : 700;
   for (const DataType type : SomeOf(kFloats)) {
     const std::size_t width = DataTypeBytes(type);
     std::mt19937_64 random(17);
     std::uniform_real_distribution<double> numbers(-1, 1);
-    std::vector<oracle::Bytes> inputs(size(), oracle::Bytes(kCount * width));
-    std::vector<long double> sums(kCount), sizes(kCount);
+    std::vector<oracle::Bytes> inputs(size(), oracle::Bytes(count * width));
+    std::vector<long double> sums(count), sizes(count);
     for (oracle::Bytes& input : inputs) {
-      for (std::size_t i = 0; i < kCount; ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
         oracle::Encode(type, numbers(random), input.data() + i * width);
         const double stored = oracle::Decode(type, input.data() + i * width).real();
         sums[i] += stored;
@@ -100,7 +101,7 @@ TEST_P(NumbersTest, SumsStayWithinTheStatedBoundAndAreTheSameBitsEverywhere) {
       ASSERT_TRUE(outputs[rank] == outputs[0]) << DataTypeName(type) << ": rank " << rank;
       ASSERT_TRUE(again[rank] == outputs[0]) << DataTypeName(type) << ": another schedule";
     }
-    for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       const long double got = oracle::Decode(type, outputs[0].data() + i * width).real();
       ASSERT_LE(std::abs(got - sums[i]), bound * sizes[i] + tiny)
           << DataTypeName(type) << " element " << i;

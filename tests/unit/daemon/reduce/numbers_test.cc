@@ -30,13 +30,6 @@ double CombineNumbers(const Reduction& reduction, const std::vector<double>& num
   return oracle::Number(reduction.type, Combined(reduction, {column})[0]);
 }
 
-template <typename Integer>
-Integer CombineIntegersOf(DataType type, ReduceOperator op, const std::vector<Integer>& integers) {
-  std::vector<Bits> column;
-  for (const Integer integer : integers) column.push_back(oracle::BitsOf(integer));
-  return oracle::ElementOf<Integer>(Combined({type, op}, {column})[0]);
-}
-
 // Why: all ranks must notice that one rank's loss is NaN; the machine's own minimum and maximum
 // drop a NaN on one side.
 TEST(SpecialsTest, PropagatesNaNFromAnyInput) {
@@ -80,72 +73,6 @@ TEST(SpecialsTest, OrdersNegativeZeroBelowZeroWhicheverComesFirst) {
         EXPECT_FALSE(std::signbit(CombineNumbers({type, ReduceOperator::kMax}, zeros)));
       }
     }
-  });
-}
-
-TEST(IntegersTest, WrapAtBothEnds) {
-  using Limits = std::numeric_limits<std::int64_t>;
-  OnEveryTarget([] {
-    const auto sum = ReduceOperator::kSum;
-    const auto product = ReduceOperator::kProduct;
-    EXPECT_EQ(CombineIntegersOf<std::int8_t>(DataType::kInt8, sum, {127, 1}), -128);
-    EXPECT_EQ(CombineIntegersOf<std::int8_t>(DataType::kInt8, product, {-128, -1}), -128);
-    EXPECT_EQ(CombineIntegersOf<std::uint8_t>(DataType::kUint8, product, {16, 17}), 16);
-    EXPECT_EQ(CombineIntegersOf<std::int16_t>(DataType::kInt16, sum, {-32768, -1}), 32767);
-    EXPECT_EQ(CombineIntegersOf<std::uint16_t>(DataType::kUint16, product, {65535, 65535}), 1);
-    EXPECT_EQ(CombineIntegersOf<std::int32_t>(DataType::kInt32, product, {65536, 65536}), 0);
-    EXPECT_EQ(CombineIntegersOf<std::uint32_t>(DataType::kUint32, sum, {0xffffffff, 2}), 1u);
-    EXPECT_EQ(CombineIntegersOf<std::int64_t>(DataType::kInt64, sum, {Limits::max(), 1}),
-              Limits::min());
-    EXPECT_EQ(CombineIntegersOf<std::int64_t>(DataType::kInt64, product, {Limits::min(), -1}),
-              Limits::min());
-    EXPECT_EQ(
-        CombineIntegersOf<std::uint64_t>(DataType::kUint64, product, {0x100000001, 0x100000001}),
-        0x200000001u);
-  });
-}
-
-// Why: signed and unsigned integers share the other kernels, but not their order.
-TEST(IntegersTest, OrderSignedAndUnsignedDifferently) {
-  OnEveryTarget([] {
-    const auto min = ReduceOperator::kMin;
-    const auto max = ReduceOperator::kMax;
-    EXPECT_EQ(CombineIntegersOf<std::int8_t>(DataType::kInt8, min, {1, -1}), -1);
-    EXPECT_EQ(CombineIntegersOf<std::uint8_t>(DataType::kUint8, min, {1, 255}), 1);
-    EXPECT_EQ(CombineIntegersOf<std::int64_t>(DataType::kInt64, max, {1, -1}), 1);
-    EXPECT_EQ(CombineIntegersOf<std::uint64_t>(DataType::kUint64, max, {1, ~0ull}), ~0ull);
-  });
-}
-
-// Why: only the client has checked a client's bool, which is a byte: 2 and 4 are both true.
-TEST(BoolTest, TreatsAnyByteButZeroAsTrueAndStoresOne) {
-  OnEveryTarget([] {
-    const auto combine = [](ReduceOperator op, const std::vector<std::uint8_t>& bytes) {
-      return CombineIntegersOf<std::uint8_t>(DataType::kBool, op, bytes);
-    };
-    for (const ReduceOperator op :
-         {ReduceOperator::kAnd, ReduceOperator::kMin, ReduceOperator::kProduct}) {
-      EXPECT_EQ(combine(op, {2, 4, 255}), 1);
-      EXPECT_EQ(combine(op, {2, 0, 1}), 0);
-    }
-    for (const ReduceOperator op :
-         {ReduceOperator::kOr, ReduceOperator::kMax, ReduceOperator::kSum}) {
-      EXPECT_EQ(combine(op, {255, 1, 0}), 1);
-      EXPECT_EQ(combine(op, {0, 0, 0}), 0);
-    }
-  });
-}
-
-TEST(ComplexTest, MultipliesPlainlyAndDividesBothParts) {
-  const auto complex = [](float real, float imaginary) {
-    return oracle::BitsOf(real) | oracle::BitsOf(imaginary) << 32;
-  };
-  OnEveryTarget([&] {
-    const DataType type = DataType::kComplex64;
-    EXPECT_EQ(Combined({type, ReduceOperator::kProduct}, {{complex(1, 2), complex(3, 4)}})[0],
-              complex(-5, 10));
-    EXPECT_EQ(Combined({type, ReduceOperator::kMean, 2}, {{complex(1, 2), complex(3, 5)}})[0],
-              complex(2, 3.5));
   });
 }
 
