@@ -271,9 +271,9 @@ class PlacingInPartsTest : public PostedReceivesTest {
     share = budget.Open(kBytes);
     for (std::size_t i = 0; i < kBytes; ++i) staged[i] = static_cast<std::byte>(i * 7);
   }
-  std::size_t Placed() const {
+  static std::size_t Placed(const std::vector<std::byte>& in) {
     std::size_t placed = 0;
-    while (placed < kBytes && sum[placed] == static_cast<std::byte>(placed * 7 + 3)) ++placed;
+    while (placed < kBytes && in[placed] == static_cast<std::byte>(placed * 7 + 3)) ++placed;
     return placed;
   }
   std::vector<std::byte> operand = std::vector<std::byte>(kBytes, std::byte{3});
@@ -286,37 +286,27 @@ TEST_F(PlacingInPartsTest, PlacesWhatHasArrivedAndTheRestAtTheEnd) {
   const wire::FrameHeader data = Data(1, 0, kBytes);
   EXPECT_EQ(Begin(0, data), Place::kStaged);
   rails[0].PlaceSome(data, staged.data(), 1000);  // Too little.
-  EXPECT_EQ(Placed(), 0u);
+  EXPECT_EQ(Placed(sum), 0u);
   rails[0].PlaceSome(data, staged.data(), 70'000);
-  EXPECT_GE(Placed(), 32'768u);
-  EXPECT_LE(Placed(), 70'000u);
+  EXPECT_GE(Placed(sum), 32'768u);
+  EXPECT_LE(Placed(sum), 70'000u);
   EXPECT_TRUE(rails[0].Complete(data, staged.data()));
-  EXPECT_EQ(Placed(), kBytes);
+  EXPECT_EQ(Placed(sum), kBytes);
 }
 
+// A payload that is combined into its operand cannot be combined twice: it waits for all of it.
 TEST_F(PlacingInPartsTest, StartsAgainOnAnotherRail) {
-  Expect();
-  const wire::FrameHeader data = Data(1, 0, kBytes);
-  EXPECT_EQ(Begin(0, data), Place::kStaged);
-  rails[0].PlaceSome(data, staged.data(), 70'000);
-  EXPECT_EQ(rails[0].Abandon(), 0u);
-  EXPECT_EQ(Begin(1, data), Place::kStaged);
-  EXPECT_TRUE(rails[1].Complete(data, staged.data()));
-  EXPECT_EQ(Placed(), kBytes);
-}
-
-// A payload that is combined into its operand cannot be combined twice.
-TEST_F(PlacingInPartsTest, WaitsForAllOfItIfTheOperandIsOverwritten) {
-  receive.destination = operand.data();
-  Expect();
-  const wire::FrameHeader data = Data(1, 0, kBytes);
-  EXPECT_EQ(Begin(0, data), Place::kStaged);
-  rails[0].PlaceSome(data, staged.data(), 70'000);
-  EXPECT_EQ(rails[0].Abandon(), 0u);
-  EXPECT_EQ(Begin(1, data), Place::kStaged);
-  EXPECT_TRUE(rails[1].Complete(data, staged.data()));
-  for (std::size_t i = 0; i < kBytes; ++i) {
-    ASSERT_EQ(operand[i], static_cast<std::byte>(i * 7 + 3)) << i;
+  for (const bool overwrites : {false, true}) {
+    if (overwrites) receive.destination = operand.data();
+    share = budget.Open(kBytes);
+    Expect();
+    const wire::FrameHeader data = Data(overwrites ? 2 : 1, 0, kBytes);
+    EXPECT_EQ(Begin(0, data), Place::kStaged);
+    rails[0].PlaceSome(data, staged.data(), 70'000);
+    EXPECT_EQ(rails[0].Abandon(), 0u);
+    EXPECT_EQ(Begin(1, data), Place::kStaged);
+    EXPECT_TRUE(rails[1].Complete(data, staged.data()));
+    EXPECT_EQ(Placed(overwrites ? operand : sum), kBytes);
   }
 }
 
@@ -326,7 +316,7 @@ TEST_F(PlacingInPartsTest, PlacesNothingAfterAWithdrawal) {
   EXPECT_EQ(Begin(0, data), Place::kStaged);
   EXPECT_TRUE(rails[0].Forget(receive.key));
   rails[0].PlaceSome(data, staged.data(), 70'000);
-  EXPECT_EQ(Placed(), 0u);
+  EXPECT_EQ(Placed(sum), 0u);
 }
 
 }  // namespace

@@ -152,15 +152,6 @@ TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverPrecededIt) {
   EXPECT_LE(stream_.elsewhere_most, kAmongDataMax);
 }
 
-TEST_F(FrameReaderTest, ReadsSmallFramesTogetherIfNothingLargeIsPosted) {
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
-  }
-  ReadAll();
-  EXPECT_EQ(events_.size(), 4u);
-  EXPECT_EQ(stream_.reads, 1);
-}
-
 // Why: an empty read costs a system call for each small operation. TLS may have taken more from the
 // socket than it has returned.
 TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyIfBytesMayBeLeft) {
@@ -207,6 +198,7 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   }
   ReadAll();
   ASSERT_EQ(events_.size(), 4u);
+  EXPECT_EQ(stream_.reads, 1);
   for (std::size_t i = 1; i < events_.size(); ++i) {
     EXPECT_EQ(events_[i].payload.data(),
               events_[i - 1].payload.data() + wire::kEagerBytesMax + sizeof(wire::FrameHeader));
