@@ -38,7 +38,7 @@ void ArenaRegions::Remove(const std::byte* data) {
     version_.fetch_add(1, std::memory_order_release);
     if (leaving_.empty()) return;
   }
-  port_.UpdateSoon();
+  update_soon_();
 }
 
 ArenaRegions::View ArenaRegions::Snapshot(std::uint64_t& version) const {
@@ -51,13 +51,18 @@ ArenaRegions::View ArenaRegions::Snapshot(std::uint64_t& version) const {
   return view;
 }
 
+std::uint32_t ArenaRegions::regions() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint32_t>(regions_.size());
+}
+
 void ArenaRegions::Ask(const std::byte* from) {
   {
     const std::lock_guard lock(mutex_);
     if (regions_.size() + wanted_.size() >= limits_.arena_regions_max) return;
     wanted_.push_back(from);
   }
-  port_.UpdateSoon();
+  update_soon_();
 }
 
 ArenaRegions::Piece ArenaRegions::PieceOf(const rail::ClientMemory& arena,
@@ -125,24 +130,23 @@ void ArenaRegions::Update(const std::shared_ptr<Device>& device, std::uint64_t n
 }
 
 void ArenaRegions::ForgetRegions() {
-  std::vector<std::shared_ptr<const Region>> forgotten;
-  const std::lock_guard lock(mutex_);
-  forgotten.swap(regions_);
-  leaving_.insert(leaving_.end(), forgotten.begin(), forgotten.end());
-  refused_until_ns_ = 0;
-  version_.fetch_add(1, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_.insert(leaving_.end(), regions_.begin(), regions_.end());
+    regions_.clear();
+    refused_until_ns_ = 0;
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  Update(nullptr, 0);
 }
 
 void ArenaRegions::Clear() {
-  View view;
+  std::vector<rail::ClientMemory> arenas;
   {
     const std::lock_guard lock(mutex_);
-    view.arenas.swap(arenas_);
-    view.regions.swap(regions_);
-    view.regions.insert(view.regions.end(), leaving_.begin(), leaving_.end());
-    leaving_.clear();
-    version_.fetch_add(1, std::memory_order_release);
+    arenas.swap(arenas_);
   }
+  ForgetRegions();
 }
 
 }  // namespace mlxcomm::rdma

@@ -13,22 +13,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "daemon/rail/client_memory.h"
 #include "daemon/rdma/queue_pair.h"
 
 namespace mlxcomm::rdma {
-
-// Implemented by the device's thread; called by any thread.
-class ArenaRegionsPort {
- public:
-  virtual ~ArenaRegionsPort() = default;
-  virtual void UpdateSoon() = 0;  // Update follows.
-  virtual DeviceUse Use() const = 0;
-};
 
 class ArenaRegions {
  public:
@@ -44,7 +38,9 @@ class ArenaRegions {
     std::vector<std::shared_ptr<const Region>> regions;
   };
 
-  ArenaRegions(const Limits& limits, ArenaRegionsPort& port) : limits_(limits), port_(port) {}
+  // `update_soon` makes the device's thread call Update; any thread calls it.
+  ArenaRegions(const Limits& limits, std::function<void()> update_soon)
+      : limits_(limits), update_soon_(std::move(update_soon)) {}
 
   // The loop's thread. `data`: of an arena that was added.
   void Add(const rail::ClientMemory& arena);
@@ -59,7 +55,7 @@ class ArenaRegions {
   void ForgetRegions();
   void Clear();
   // Any thread.
-  DeviceUse use() const { return port_.Use(); }
+  std::uint32_t regions() const;
   std::uint32_t regions_max() const { return limits_.arena_regions_max; }
 
  private:
@@ -71,7 +67,7 @@ class ArenaRegions {
   bool TakeWanted(rail::ClientMemory& arena, Piece& piece, std::uint64_t now_ns);
 
   const Limits limits_;
-  ArenaRegionsPort& port_;
+  const std::function<void()> update_soon_;
   std::atomic<std::uint64_t> version_{1};
   mutable std::mutex mutex_;
   std::vector<rail::ClientMemory> arenas_;

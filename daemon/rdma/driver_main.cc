@@ -144,9 +144,7 @@ class Pump {
       return true;
     }
     for (std::size_t i = 0; i < *count; ++i) {
-      const Completion& one = done[i];
-      if (!one.ok) rail::PutText(one.what, header_->why);
-      const PostCompletion reported{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
+      const PostCompletion reported{done[i].slot, done[i].receive ? 1u : 0u, done[i].bytes};
       if (completions_.Push(reported) != queue::RingResult::kDone) {
         Fail("the driver completed more than was posted");
         return true;
@@ -221,7 +219,7 @@ class Driver {
     } else if (request.kind == Kind::kOpen) {
       status = Open(request, answer);
     } else if (request.kind == Kind::kCheck) {
-      answer.is_there = device_->IsThere() ? 1 : 0;
+      if (!device_->IsThere()) status = absl::NotFoundError("the device was removed");
     } else if (request.kind == Kind::kMake) {
       status = Make(request, std::move(descriptors), answer);
     } else if (request.kind == Kind::kConnect) {
@@ -252,13 +250,10 @@ class Driver {
           absl::StrCat("mlxcommd was replaced: version ", std::string(version), " is running, but ",
                        kSoftwareVersion, " is installed. Restart it"));
     }
-    absl::StatusOr<std::unique_ptr<Library>> library =
-        LoadLibrary(std::string(rail::TextOf(request.library)));
-    if (!library.ok()) return library.status();
     absl::StatusOr<std::shared_ptr<Device>> device =
-        (*library)->Open(std::string(rail::TextOf(request.device)), request.limits);
+        OpenDevice(std::string(rail::TextOf(request.library)),
+                   std::string(rail::TextOf(request.device)), request.limits);
     if (!device.ok()) return device.status();
-    library_ = *std::move(library);
     device_ = *std::move(device);
     limits_ = request.limits;
     scheduling_ = request.scheduling;
@@ -272,8 +267,7 @@ class Driver {
                        shape.messages <= limits_.frames_max && shape.message_bytes > 0 &&
                        shape.message_bytes <= limits_.message_bytes_max;
     if (!sound || pumps_.contains(request.id)) return absl::InternalError("an invalid queue pair");
-    const QueueLayout layout(shape.messages, shape.message_bytes,
-                             static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+    const QueueLayout layout(shape);
     if (!HasBytes(descriptors[0].get(), layout.bytes))
       return absl::InternalError("the segment is too short");
     absl::StatusOr<platform::Mapping> mapped =
@@ -284,7 +278,6 @@ class Driver {
         {segment->data() + layout.slots, layout.bytes - layout.slots}, shape, request.gid);
     if (!pair.ok()) return pair.status();
     answer.address = (*pair)->address();
-    answer.messages = (*pair)->receives();
     pumps_[request.id] =
         std::make_unique<Pump>(*std::move(pair), segment, layout, std::move(descriptors[1]),
                                shape.message_bytes, regions_, scheduling_);
@@ -322,7 +315,6 @@ class Driver {
     return absl::OkStatus();
   }
 
-  std::unique_ptr<Library> library_;
   std::shared_ptr<Device> device_;
   queue::SchedulingPolicy scheduling_;
   Limits limits_;

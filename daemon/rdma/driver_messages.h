@@ -43,10 +43,8 @@ struct DriverAnswer {
   std::int32_t code = 0;     // absl::StatusCode
   std::uint32_t reason = 0;  // LinkReason
   std::array<char, 500> message{};
-  std::uint32_t is_there = 0;
-  std::uint32_t messages = 0;  // kMake: granted in each direction.
-  QueuePairAddress address;
-  Limits limits;  // kOpen: those of the device, within the requested ones.
+  QueuePairAddress address;  // kMake
+  Limits limits;             // kOpen: those of the device, within the requested ones.
 };
 static_assert(std::is_trivially_copyable_v<DriverAnswer>);
 

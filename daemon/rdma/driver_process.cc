@@ -20,8 +20,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-// The longest waits for a process after its socket was closed, and after it was killed.
-constexpr std::uint64_t kClosedNs = 1'000'000'000;
+// The longest wait for a process after it was killed.
 constexpr std::uint64_t kKilledNs = 1'000'000'000;
 
 // Killed processes that have not exited, by device.
@@ -110,14 +109,9 @@ absl::Status DriverProcess::EndedLocked(std::uint64_t wait_ns) {
   return ended_;
 }
 
-absl::Status DriverProcess::Ended() {
+absl::Status DriverProcess::Ended(std::uint64_t wait_ns) {
   const std::lock_guard lock(mutex_);
-  return EndedLocked(0);
-}
-
-absl::Status DriverProcess::AwaitEnd() {
-  const std::lock_guard lock(mutex_);
-  return EndedLocked(kClosedNs);
+  return EndedLocked(wait_ns);
 }
 
 absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,

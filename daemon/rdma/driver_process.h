@@ -44,6 +44,8 @@ class DriverProcess {
   // Drivers take a long time over some calls, especially opening. After this long the driver counts
   // as hung.
   static constexpr std::uint64_t kCallNs = 10'000'000'000;
+  // A process that has closed its end of a socket exits within this time.
+  static constexpr std::uint64_t kClosedNs = 1'000'000'000;
 
   // `program` must run RunDriver for kDriverArgument; `device` is for display. RESOURCE_EXHAUSTED:
   // no descriptor. UNAVAILABLE: it cannot be started, or the device's last process has not exited.
@@ -58,10 +60,8 @@ class DriverProcess {
   // never calls it.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});
-  // Returns OK while the process runs, otherwise how it ended.
-  absl::Status Ended();
-  // The same for a process that has closed its end of a socket and so is about to exit.
-  absl::Status AwaitEnd();
+  // Returns how the process ended; OK if it still runs after `wait_ns`.
+  absl::Status Ended(std::uint64_t wait_ns = 0);
   pid_t pid() const { return pid_; }
 
  private:
@@ -90,7 +90,7 @@ class DriverProcess {
 // Starts the process and opens the device there. Posting writes a request into shared memory, and
 // Poll reads completions from it; neither blocks. The other process's output is not trusted: it is
 // copied and checked against what was posted, and a mismatch fails the queue pair. UNAVAILABLE,
-// NOT_FOUND: like Library::Open.
+// NOT_FOUND: like OpenDevice.
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
     const std::string& program, const std::string& library, const std::string& name,
     const Limits& limits, const queue::SchedulingPolicy& scheduling,

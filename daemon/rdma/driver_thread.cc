@@ -27,9 +27,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::
     return OpenInProcess(subject.program, subject.library, subject.device, subject.limits,
                          subject.scheduling);
   }
-  const absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(subject.library);
-  if (!library.ok()) return library.status();
-  return (*library)->Open(subject.device, subject.limits);
+  return OpenDevice(subject.library, subject.device, subject.limits);
 }
 
 }  // namespace
@@ -38,14 +36,9 @@ absl::StatusOr<std::unique_ptr<DriverThread>> DriverThread::Start(const Subject&
                                                                   platform::Wakeup& bell) {
   auto shared = std::make_shared<Shared>(subject);
   shared->bell = &bell;
-  threads_.fetch_add(1, std::memory_order_relaxed);
   try {
-    std::thread([shared] {
-      Run(*shared);
-      threads_.fetch_sub(1, std::memory_order_release);
-    }).detach();
+    std::thread([shared] { Run(*shared); }).detach();
   } catch (const std::system_error& error) {
-    threads_.fetch_sub(1, std::memory_order_relaxed);
     return absl::ResourceExhaustedError(std::string("no thread for the driver: ") + error.what());
   }
   return std::unique_ptr<DriverThread>(new DriverThread(std::move(shared)));
@@ -105,11 +98,6 @@ void DriverThread::Describe(v1::TransportDevice& status) const {
   status.set_last_end(shared_->last_end);
   if (shared_->busy_since_ns != 0)
     status.set_busy_ms((platform::MonotonicNow() - shared_->busy_since_ns) / 1'000'000);
-}
-
-DeviceUse DriverThread::Shared::Use() const {
-  const std::lock_guard lock(mutex);
-  return device == nullptr ? DeviceUse{} : device->use();
 }
 
 void DriverThread::Shared::UpdateSoon() {
@@ -198,8 +186,7 @@ void DriverThread::CheckDevice(Shared& shared, std::unique_lock<std::mutex>& loc
     if (!ended.ok()) {
       spdlog::warn("{}; TCP carries on, and it will be restarted", std::string(ended.message()));
     }
-    shared.regions.ForgetRegions();
-    shared.regions.Update(nullptr, 0);  // Regions keep the device open.
+    shared.regions.ForgetRegions();  // Regions keep the device open.
     device.reset();
   });
 }

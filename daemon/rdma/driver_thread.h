@@ -55,8 +55,6 @@ class DriverThread {
   static absl::StatusOr<std::unique_ptr<DriverThread>> Start(const Subject& subject,
                                                              platform::Wakeup& bell);
   ~DriverThread();
-  // Threads of this process that have not ended, hung ones included.
-  static int threads() { return threads_.load(std::memory_order_acquire); }
 
   // `ticket` comes back with the result. Refused if the device has `pairs_max` queue pairs, lost
   // ones included.
@@ -78,7 +76,6 @@ class DriverThread {
   bool Pop(Result& result);
   // Lock-free: called in every turn.
   bool has_results() const { return shared_->has_results.load(std::memory_order_acquire); }
-  DeviceUse use() const { return shared_->Use(); }
   void Describe(v1::TransportDevice& status) const;
   // Jobs that have not begun.
   std::size_t waiting() const;
@@ -95,10 +92,9 @@ class DriverThread {
     QueuePairAddress peer = {};
   };
   // Shared with the thread, which may outlive this object.
-  struct Shared final : ArenaRegionsPort {
+  struct Shared {
     explicit Shared(const Subject& its) : subject(its) {}
-    void UpdateSoon() override;
-    DeviceUse Use() const override;
+    void UpdateSoon();
 
     const Subject subject;
     mutable std::mutex mutex;
@@ -110,7 +106,7 @@ class DriverThread {
     std::uint64_t busy_since_ns = 0;   // A call that has not returned; 0: none.
     std::shared_ptr<Device> device;    // Null if not open.
     bool update_regions = false;
-    ArenaRegions regions{subject.limits, *this};
+    ArenaRegions regions{subject.limits, [this] { UpdateSoon(); }};
     // Counts the driver's processes that have ended or were killed; last_end describes how the last
     // one ended.
     std::uint32_t ended = 0;
@@ -133,7 +129,6 @@ class DriverThread {
   static void OnProcessEnded(Shared& shared, const absl::Status& how);
   static void Do(Shared& shared, Job& job, Result& result);
 
-  inline static std::atomic<int> threads_{0};
   const std::shared_ptr<Shared> shared_;
 };
 

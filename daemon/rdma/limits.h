@@ -8,9 +8,12 @@
 //   [rdma-vm] soft-RoCE of Linux 6.1, as tried by this project
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <string_view>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace mlxcomm::rdma {
 
@@ -29,18 +32,9 @@ static_assert(kMessageBytesMax == 16'773'120);
 // All processes on a device share these; beyond them every ibv_create_qp fails with EBUSY ([TN],
 // [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
-// Limits a device; after about this many, ibv_reg_mr returns NULL [mlx 3162].
-inline constexpr std::uint32_t kRegionsMax = 100;
 // A region across such a boundary is registered, but its data is corrupted
 // (kvcache-ai/Mooncake#2017 and others).
 inline constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
-// Well below the boundary; others have used it without trouble.
-inline constexpr std::uint64_t kRegionBytesMax = std::uint64_t{1} << 30;
-// Limits clients' arenas: other processes need some regions (MLX a few dozen), and each queue pair
-// here needs one.
-inline constexpr std::uint32_t kArenaRegionsMax = 48;
-// Registering pins the pages, so a region should be used soon as a whole.
-inline constexpr std::uint64_t kArenaRegionBytes = std::uint64_t{256} << 20;
 // Scatter-gather entries of a work request; there are no shared receive queues [TN].
 inline constexpr std::uint32_t kEntriesMax = 1;
 // macOS names a device after its cable's interface: rdma_en2, en2 [TN].
@@ -63,10 +57,14 @@ struct Limits {
   // (setup.h).
   std::uint32_t message_bytes_max = apple::kMessageBytesMax;
   std::uint32_t queue_pairs_max = apple::kQueuePairsMax;
-  std::uint32_t regions_max = apple::kRegionsMax;
-  std::uint64_t region_bytes_max = apple::kRegionBytesMax;
-  std::uint32_t arena_regions_max = apple::kArenaRegionsMax;
-  std::uint64_t arena_region_bytes = apple::kArenaRegionBytes;
+  // After about this many on a device, ibv_reg_mr returns NULL [mlx 3162].
+  std::uint32_t regions_max = 100;
+  // Well below the boundary; others have used it without trouble.
+  std::uint64_t region_bytes_max = std::uint64_t{1} << 30;
+  // For clients' arenas: other processes need some (MLX a few dozen), and each queue pair one.
+  std::uint32_t arena_regions_max = 48;
+  // Registering pins the pages, so a region should be used soon as a whole.
+  std::uint64_t arena_region_bytes = std::uint64_t{256} << 20;
   // A registered region must not cross a multiple of this; 0: no limit.
   std::uint64_t region_boundary = apple::kRegionBoundary;
   // Access flags of regions: local write only, or remote read and write as well. SEND and RECV need
@@ -77,10 +75,6 @@ struct Limits {
   // Verbs accept them from INIT on (ibv_post_recv(3)), but Apple's driver has refused them before
   // RTS [llama]. Both are safe: no side sends before it knows that the other has posted (setup.h).
   bool receives_after_ready = true;
-  // The queue pair is moved to the error state before it is destroyed, which returns what was
-  // posted. Apple's driver then leaves every region mapped [llama], so there it is destroyed
-  // directly.
-  bool error_before_destroy = false;
   // Completions raise events. Without them, an idle rail polls now and then.
   bool completion_events = true;
 
@@ -92,35 +86,22 @@ struct Limits {
   // the queue was to be deeper; MLX uses 32, and so does this.
   std::uint32_t messages_max = 32;
 
-  std::uint32_t MessagesWithin(std::uint32_t granted_frames) const {
-    const std::uint32_t frames_each =
-        equal_frame_bytes == 0 ? 1 : (message_bytes + equal_frame_bytes - 1) / equal_frame_bytes;
-    return std::min(messages_max, std::min(granted_frames, frames_max) / frames_each);
-  }
-  std::uint32_t DepthWanted() const {
-    return equal_frame_bytes == 0
-               ? messages_max
-               : messages_max * ((message_bytes + equal_frame_bytes - 1) / equal_frame_bytes);
+  std::uint32_t FramesIn(std::uint32_t bytes) const {
+    return equal_frame_bytes == 0 ? 1 : (bytes + equal_frame_bytes - 1) / equal_frame_bytes;
   }
 };
 
 // Returns the limits for a kern.osproductversion ("26.2.1"); an unknown version counts as a later
 // one. Before macOS 26.3, MLX sends messages of one frame (jaccl/lib/jaccl/rdma.h,
 // buffer_size_from_message), so longer ones are not trusted.
-inline Limits AppleLimits(std::string_view macos_version) {
-  const auto number = [&macos_version]() -> std::uint32_t {
-    std::uint32_t value = 0;
-    while (!macos_version.empty() && macos_version[0] >= '0' && macos_version[0] <= '9') {
-      value = value * 10 + static_cast<std::uint32_t>(macos_version[0] - '0');
-      macos_version.remove_prefix(1);
-    }
-    if (!macos_version.empty()) macos_version.remove_prefix(1);
-    return value;
-  };
+inline Limits AppleLimits(absl::string_view macos_version) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(macos_version, '.');
+  int major = 0;
+  int minor = 0;
+  const bool known = absl::SimpleAtoi(parts[0], &major);
+  if (parts.size() > 1) static_cast<void>(absl::SimpleAtoi(parts[1], &minor));
   Limits limits;
-  const std::uint32_t major = number();
-  const std::uint32_t minor = number();
-  if (major == 0 || major > 26 || (major == 26 && minor >= 3)) return limits;
+  if (!known || major > 26 || (major == 26 && minor >= 3)) return limits;
   limits.message_bytes = limits.message_bytes_max = apple::kFrameBytes;
   return limits;
 }
@@ -133,12 +114,10 @@ inline Limits LinuxLimits() {
           .message_bytes_max = 1u << 30,
           .queue_pairs_max = 1u << 16,
           .regions_max = 1u << 16,
-          .region_bytes_max = std::uint64_t{1} << 30,
           .arena_regions_max = 256,
           .region_boundary = 0,
           .remote_access = false,
           .receives_after_ready = false,
-          .error_before_destroy = true,
           .message_bytes = 32 * 1024,
           .messages_max = 64};
 }

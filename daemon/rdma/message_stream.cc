@@ -16,9 +16,9 @@ MessageStream::MessageStream(const Shape& shape, std::uint64_t now_ns)
       now_ns_(now_ns),
       limit_(shape.peer_receives),
       last_sent_ns_(now_ns),
-      posted_(shape.receives),
-      reported_(shape.receives) {
-  for (std::uint32_t i = shape.sends; i > 0; --i) free_.push_back(shape.receives + i - 1);
+      posted_(shape.messages),
+      reported_(shape.messages) {
+  for (std::uint32_t i = shape.messages; i > 0; --i) free_.push_back(shape.messages + i - 1);
 }
 
 std::uint32_t MessageStream::TakeFreeSlot() {
@@ -228,8 +228,8 @@ void MessageStream::OnSent(std::uint32_t slot) {
 }
 
 void MessageStream::Void() {
-  for (std::uint32_t i = 0; i < shape_.sends; ++i) {
-    std::memset(SlotAt(shape_.receives + i), 0, sizeof(MessageHeader));
+  for (std::uint32_t i = 0; i < shape_.messages; ++i) {
+    std::memset(SlotAt(shape_.messages + i), 0, sizeof(MessageHeader));
   }
 }
 
@@ -251,7 +251,7 @@ bool MessageStream::TakeCredit(std::uint64_t seen, std::uint32_t posted) {
 bool MessageStream::IsSound(const MessageHeader& header) const {
   const bool raw_is_sound =
       header.raw == 0 ? header.raw_bytes == 0
-                      : header.raw <= shape_.receives / 2 && header.raw_bytes == shape_.slot_bytes;
+                      : header.raw <= shape_.messages / 2 && header.raw_bytes == shape_.slot_bytes;
   return header.number > seen_ && header.bytes <= body_bytes() && raw_is_sound &&
          (header.first_frame == kNoFrame || header.first_frame < header.bytes) &&
          // Each message since then has its own number.
@@ -260,7 +260,7 @@ bool MessageStream::IsSound(const MessageHeader& header) const {
 
 // Raw messages are recognised only by the next header. Returns false if there are too many.
 bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
-  if (++raw_received_ > kRawFactorMax * shape_.receives) return false;
+  if (++raw_received_ > kRawFactorMax * shape_.messages) return false;
   raw_invalid_ = raw_invalid_ || raw_received_ > raw_announced_ || bytes != shape_.slot_bytes;
   (raw_invalid_ ? read_ : held_).emplace_back() = slot;
   return true;
@@ -322,7 +322,7 @@ void MessageStream::OnTime() {
   // Slots that were read are posted before anything is sent.
   const std::uint64_t takes = seen_ + posted_ + read_.size();
   const std::uint64_t unreported = takes > reported_ ? takes - reported_ : 0;
-  const bool reports = 2 * unreported >= shape_.receives || report_now_ || is_unconfirmed_;
+  const bool reports = 2 * unreported >= shape_.messages || report_now_ || is_unconfirmed_;
   const bool due = now_ns_ >= deadline_ns();
   if (!due && !(reports && HasCredit(reserve() / 2))) return;
   if (due && wants_credit_) unanswered_ = std::min(unanswered_ + 1, kReserveMax);

@@ -35,8 +35,7 @@ class MessageStream final : public rail::ByteStream {
   struct Shape {
     std::byte* memory = nullptr;  // The slots: receives first, then sends.
     std::uint32_t slot_bytes = 0;
-    std::uint32_t receives = 0;  // All are posted at the start.
-    std::uint32_t sends = 0;
+    std::uint32_t messages = 0;  // In each direction. All receives are posted at the start.
     std::uint32_t peer_receives = 0;
     std::uint64_t connection = 0;
     SendRegions* regions = nullptr;  // Null if everything is copied. Outlives the stream.
@@ -76,7 +75,7 @@ class MessageStream final : public rail::ByteStream {
   }
 
   // True if everything that was written has been sent.
-  bool is_drained() const { return free_.size() == shape_.sends; }
+  bool is_drained() const { return free_.size() == shape_.messages; }
   std::uint64_t lost_messages() const { return lost_messages_; }
   // Payload bytes of frames; any thread.
   std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
@@ -119,7 +118,7 @@ class MessageStream final : public rail::ByteStream {
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
   // With its header this is half of the window: credit returns for one half while the other is
   // sent.
-  std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }
+  std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.messages) / 2 - 1; }
   bool OpenSlot();
   void CloseSlot(std::uint32_t raw = 0);
   std::size_t TakeSome(const std::byte* from, std::size_t bytes);

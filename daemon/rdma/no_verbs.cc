@@ -13,15 +13,16 @@ using Reported = absl::StatusOr<std::string>;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string&) {
-  return absl::UnavailableError(kNoVerbs);
+absl::StatusOr<std::vector<DeviceFacts>> ListDevices(const std::string&) {
+  return absl::NotFoundError(kNoVerbs);
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenDevice(const std::string&, const std::string&,
+                                                   const Limits&) {
+  return absl::NotFoundError(kNoVerbs);
 }
 
 Reported DescribeDevice(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Reported TryDepth(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Reported TryLargeRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Reported TrySharedRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Reported TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Reported CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 
 }  // namespace mlxcomm::rdma

@@ -27,32 +27,16 @@ constexpr unsigned kAliveSecondsMax = 120;
 // A probe that was killed and has not exited.
 std::atomic<pid_t> undead{0};
 
-// Makes and destroys one queue pair, because that has been seen to hang, too.
-void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
-  if (!facts.active || facts.gids.empty()) return;
-  const auto device = library.Open(facts.name, limits);
-  if (!device.ok()) {
-    facts.active = false;
-    facts.state = std::string(device.status().message());
-    return;
-  }
-  const QueuePairShape shape{limits.service, limits.message_bytes, kMessagesMin};
-  const auto pair = (*device)->MakeQueuePair(shape, facts.gids.front());
-  if (!pair.ok()) facts.state = std::string(pair.status().message());
-}
-
-v1::TransportStatus Find(const std::string& library, const Limits& limits) {
+v1::TransportStatus Find(const std::string& library) {
   v1::TransportStatus found;
-  const auto loaded = LoadLibrary(library);
-  absl::StatusOr<std::vector<DeviceFacts>> devices =
-      loaded.ok() ? (*loaded)->ListDevices() : loaded.status();
+  const absl::StatusOr<std::vector<DeviceFacts>> devices = ListDevices(library);
   if (!devices.ok()) {
-    found.set_reason(loaded.ok() ? v1::LinkReason::driver_failed : v1::LinkReason::no_library);
+    found.set_reason(absl::IsNotFound(devices.status()) ? v1::LinkReason::no_library
+                                                        : v1::LinkReason::driver_failed);
     found.set_detail(MakePrintable(std::string(devices.status().message())));
     return found;
   }
-  for (DeviceFacts& facts : *devices) {
-    Try(**loaded, limits, facts);
+  for (const DeviceFacts& facts : *devices) {
     v1::TransportDevice& device = *found.add_devices();
     device.set_name(MakePrintable(facts.name));
     device.set_active(facts.active);
@@ -80,13 +64,13 @@ absl::StatusOr<v1::TransportStatus> Parse(const ProgramOutput& answer) {
 
 }  // namespace
 
-int RunProbe(const std::string& library, const Limits& limits) {
+int RunProbe(const std::string& library) {
   ::alarm(kAliveSecondsMax);
   // Anything that the library prints goes to stderr.
   std::FILE* const answer = ::fdopen(::dup(STDOUT_FILENO), "w");
   if (answer == nullptr || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 1;
   std::string text;
-  google::protobuf::TextFormat::PrintToString(Find(library, limits), &text);
+  google::protobuf::TextFormat::PrintToString(Find(library), &text);
   std::fputs((text + kEnd).c_str(), answer);
   return std::fclose(answer) == 0 ? 0 : 1;
 }

@@ -21,7 +21,7 @@ namespace mlxcomm::rdma {
 // The argument that selects RunProbe; the library's path follows, or "".
 inline constexpr char kProbeArgument[] = "--probe-rdma";
 
-int RunProbe(const std::string& library, const Limits& limits);
+int RunProbe(const std::string& library);
 
 // NOT_FOUND: no library. UNAVAILABLE: the driver crashed or reported an error. DEADLINE_EXCEEDED:
 // no answer.

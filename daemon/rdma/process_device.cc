@@ -1,12 +1,9 @@
 #include "daemon/rdma/driver_process.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,22 +25,18 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   ProcessDevice(std::shared_ptr<DriverProcess> process, std::string name, const Limits& limits)
       : process_(std::move(process)), name_(std::move(name)), limits_(limits) {}
 
-  const std::string& name() const override { return name_; }
+  const std::string& name() const { return name_; }
   const Limits& limits() const override { return limits_; }
   DeviceUse use() const override {
     const std::lock_guard lock(mutex_);
-    DeviceUse use{queue_pairs_, queue_pairs_, 0};
-    for (const std::uint64_t bytes : region_bytes_) {
-      use.regions += bytes != 0 ? 1 : 0;
-      use.arena_regions += bytes != 0 ? 1 : 0;
-    }
-    return use;
+    const auto regions = std::ranges::count(regions_, true);
+    return {queue_pairs_, queue_pairs_ + static_cast<std::uint32_t>(regions)};
   }
   // Asks the other process, which detects one that hangs even if nothing is sent.
   bool IsThere() override {
     const absl::StatusOr<DriverAnswer> answer =
         process_->Call({.kind = DriverRequest::Kind::kCheck});
-    return answer.ok() && answer->is_there != 0;
+    return answer.ok();
   }
   absl::Status DriverEnded() override { return process_->Ended(); }
   int driver_pid() const override { return process_->pid(); }
@@ -62,7 +55,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   }
   void OnRegionGone(std::uint32_t id) {
     const std::lock_guard lock(mutex_);
-    region_bytes_[id] = 0;
+    regions_[id] = false;
   }
 
  private:
@@ -72,7 +65,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   mutable std::mutex mutex_;
   std::uint32_t last_pair_ = 0;
   std::uint32_t queue_pairs_ = 0;
-  std::vector<std::uint64_t> region_bytes_;  // Keyed by id; 0: free.
+  std::vector<bool> regions_;  // The ids in use.
 };
 
 class ProcessRegion final : public Region {
@@ -126,15 +119,12 @@ class ProcessQueuePair final : public QueuePair {
     const bool is_kept = !answer.ok() && device_->DriverEnded().ok();
     if (!is_kept) device_->OnQueuePairGone();
   }
-  void OnMade(const QueuePairAddress& address, std::uint32_t messages) {
+  void OnMade(const QueuePairAddress& address) {
     address_ = address;
-    messages_ = messages;
-    posted_.assign(std::size_t{2} * messages, false);
+    posted_.assign(std::size_t{2} * messages(), false);
   }
 
   const QueuePairAddress& address() const override { return address_; }
-  std::uint32_t receives() const override { return messages_; }
-  std::uint32_t sends() const override { return messages_; }
   std::span<std::byte> Slot(std::uint32_t slot) override {
     return {segment_.data() + layout_.slots + std::size_t{slot} * slot_bytes_, slot_bytes_};
   }
@@ -142,7 +132,7 @@ class ProcessQueuePair final : public QueuePair {
     const absl::StatusOr<DriverAnswer> answer =
         device_->process().Call({.kind = DriverRequest::Kind::kConnect, .id = id_, .peer = peer});
     if (!answer.ok()) return answer.status();
-    std::fill_n(posted_.begin(), messages_, true);
+    std::fill_n(posted_.begin(), messages(), true);
     return absl::OkStatus();
   }
   absl::Status PostReceive(std::uint32_t slot) override {
@@ -183,7 +173,7 @@ class ProcessQueuePair final : public QueuePair {
   int descriptor() const override { return doorbell_.get(); }
   absl::Status Arm() override {
     if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) {
-      const absl::Status ended = device_->process().AwaitEnd();
+      const absl::Status ended = device_->process().Ended(DriverProcess::kClosedNs);
       return ended.ok() ? ProcessError("has given up a queue pair") : ended;
     }
     // If this fails, something has completed, and Poll finds it.
@@ -213,9 +203,7 @@ class ProcessQueuePair final : public QueuePair {
     const bool is_posted = HasSlot(from.slot, receive) && posted_[from.slot];
     if (!is_posted || from.bytes > slot_bytes_) return false;
     posted_[from.slot] = false;
-    const bool ok = from.ok != 0;
-    if (!ok && !what_.has_value()) what_ = Why();
-    completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_->c_str()};
+    completion = {from.slot, receive, receive ? from.bytes : 0};
     return true;
   }
   // Written by another process: it may lack a terminator and contain any characters.
@@ -238,19 +226,15 @@ class ProcessQueuePair final : public QueuePair {
   queue::RingProducer<PostRequest> requests_;
   queue::RingConsumer<PostCompletion> completions_;
   QueuePairAddress address_;
-  std::uint32_t messages_ = 0;
   std::vector<bool> posted_;  // Keyed by slot: what the other process may complete.
   bool rang_ = false;         // Posted since the last Poll: one ring covers all of it.
   // kArmed: one Poll follows, and perhaps sleep; a caller that polls again is awake.
   enum class Waiting : std::uint8_t { kAwake, kArmed, kPolledOnce } waiting_ = Waiting::kAwake;
-  // The text of the first failed completion. Completions point to it, so it never changes.
-  std::optional<std::string> what_;
 };
 
 absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
     std::span<std::byte>, const QueuePairShape& shape, const Gid& gid) {
-  const QueueLayout layout(shape.messages, shape.message_bytes,
-                           static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  const QueueLayout layout(shape);
   auto segment = platform::SharedSegment::Create("mlxcomm-rdma", layout.bytes);
   if (!segment.ok()) return segment.status();
   int ends[2];
@@ -274,14 +258,14 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
   if (!answer.ok()) return answer.status();
   // The GID may differ from the requested one (choose_gid.h).
   const QueuePairAddress& address = answer->address;
-  const bool is_sound = answer->messages >= kMessagesMin && answer->messages <= shape.messages &&
+  const bool is_sound = address.receives >= kMessagesMin && address.receives <= shape.messages &&
                         address.gid != Gid{} && address.mtu_bytes >= 256 &&
                         address.mtu_bytes <= 4096;
   if (!is_sound) {
     return absl::UnavailableError(
         absl::StrCat("the process that drives RDMA device ", name_, " made an invalid queue pair"));
   }
-  pair->OnMade(answer->address, answer->messages);
+  pair->OnMade(address);
   return pair;
 }
 
@@ -295,15 +279,16 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(
                         .bytes = bytes};
   {
     const std::lock_guard lock(mutex_);
-    const auto free = std::ranges::find(region_bytes_, 0);
-    request.id = static_cast<std::uint32_t>(free - region_bytes_.begin());
-    if (request.id >= limits_.arena_regions_max) {
-      return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ",
-                                                       limits_.arena_regions_max,
-                                                       " arena regions, which is the limit"));
+    // Queue pairs need regions as well.
+    const std::uint32_t most = std::min(limits_.arena_regions_max, limits_.regions_max / 2);
+    const auto free = std::ranges::find(regions_, false);
+    request.id = static_cast<std::uint32_t>(free - regions_.begin());
+    if (request.id >= most) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("RDMA device ", name_, " has ", most, " arena regions, which is the limit"));
     }
-    if (free == region_bytes_.end()) region_bytes_.push_back(0);
-    region_bytes_[request.id] = bytes;
+    if (free == regions_.end()) regions_.push_back(false);
+    regions_[request.id] = true;
   }
   const int descriptors[] = {arena.descriptor};
   const absl::StatusOr<DriverAnswer> answer = process_->Call(request, descriptors);

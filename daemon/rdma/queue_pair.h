@@ -31,10 +31,12 @@ inline constexpr int kPollMs = 1;
 
 using Gid = std::array<std::uint8_t, 16>;
 
+// What the other side must know of a queue pair; also sent to it (rail_setup.h).
 struct QueuePairAddress {
   Gid gid{};
   std::uint32_t number = 0;
   std::uint32_t first_packet = 0;  // The first packet's sequence number; 24 bits.
+  std::uint32_t receives = 0;      // Posted before the other side may send.
   std::uint16_t lid = 0;           // InfiniBand only.
   std::uint16_t mtu_bytes = 0;     // The port's MTU, 256 to 4096.
 };
@@ -42,9 +44,7 @@ struct QueuePairAddress {
 struct Completion {
   std::uint32_t slot = 0;
   bool receive = false;
-  bool ok = false;
-  std::uint32_t bytes = 0;  // Set for a successful receive.
-  const char* what = "";    // The error.
+  std::uint32_t bytes = 0;  // Set for a receive.
 };
 
 // Memory to send from that is registered in addition to a queue pair's own. Its destructor calls
@@ -71,13 +71,11 @@ class QueuePair {
   virtual ~QueuePair() = default;
 
   virtual const QueuePairAddress& address() const = 0;
-  // Messages in each direction. Slots: receives() first, then sends().
-  virtual std::uint32_t receives() const = 0;
-  virtual std::uint32_t sends() const = 0;
+  // Messages in each direction. Slots: receives first, then as many sends.
+  std::uint32_t messages() const { return address().receives; }
   virtual std::span<std::byte> Slot(std::uint32_t slot) = 0;
   bool HasSlot(std::uint32_t slot, bool receive) const {
-    const std::uint32_t first = receive ? 0 : receives();
-    return slot - first < (receive ? receives() : sends());
+    return slot - (receive ? 0 : messages()) < messages();
   }
 
   // Makes it ready to receive and to send, with all receives posted.
@@ -87,7 +85,8 @@ class QueuePair {
   // Sends from a region of its device, which outlives the send. Completes as `slot`.
   virtual absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                                     std::uint32_t bytes) = 0;
-  // Returns the number of completions. After an error the queue pair is unusable.
+  // Returns the number of completions. After an error, also that of a request, the queue pair is
+  // unusable.
   virtual absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) = 0;
   // Readable after Arm if something has completed since; -1: no events, so Poll must be called
   // regularly.
@@ -105,8 +104,7 @@ inline bool HasEndedProcess(const absl::Status& status) {
 
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
-  std::uint32_t regions = 0;        // Includes arena_regions.
-  std::uint32_t arena_regions = 0;  // Clients' memory.
+  std::uint32_t regions = 0;  // Those of queue pairs, and of clients' memory.
 };
 
 // A queue pair's service and messages, as agreed by both sides.
@@ -119,7 +117,6 @@ struct QueuePairShape {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual const std::string& name() const = 0;
   virtual const Limits& limits() const = 0;
   virtual DeviceUse use() const = 0;
   // Returns false if the system wants the device back, or if the driver's process has ended.
@@ -154,18 +151,11 @@ struct DeviceFacts {
   std::vector<Gid> gids;  // Zero entries are left out.
 };
 
-// The library. Opened once and never closed, because drivers do not expect that.
-class Library {
- public:
-  virtual ~Library() = default;
-  virtual absl::StatusOr<std::vector<DeviceFacts>> ListDevices() = 0;
-  // The device stays open while anything of it is in use.
-  virtual absl::StatusOr<std::shared_ptr<Device>> Open(const std::string& name,
-                                                       const Limits& limits) = 0;
-};
-
-// `path`: empty for the system's own. UNAVAILABLE: it cannot be loaded.
-absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string& path);
+// `library`: a path; empty for the system's own. NOT_FOUND: it cannot be loaded.
+absl::StatusOr<std::vector<DeviceFacts>> ListDevices(const std::string& library);
+// The device stays open while anything of it is in use. NOT_FOUND: also if it has no such device.
+absl::StatusOr<std::shared_ptr<Device>> OpenDevice(const std::string& library,
+                                                   const std::string& name, const Limits& limits);
 
 // IPv6 unchanged, IPv4 without the mapped prefix.
 std::string GidText(const Gid& gid);

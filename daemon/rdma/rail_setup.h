@@ -14,10 +14,10 @@
 // Little-endian; the receiver checks every field.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <type_traits>
 
+#include "daemon/rdma/queue_pair.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/hello.h"
 
@@ -43,12 +43,7 @@ struct RailSetup {
   // Messages in flight in each direction. kAnswer: the number in use. kRefuse: the LinkReason
   // (types/link_reason.h) for `why`, as the refusing side sees it.
   std::uint32_t messages;
-  std::array<std::uint8_t, 16> gid;
-  std::uint32_t queue_pair;
-  std::uint32_t first_packet;  // 24 bits.
-  std::uint32_t receives;      // Receives that the sender posts before the other side may send.
-  std::uint16_t lid;
-  std::uint16_t mtu_bytes;
+  QueuePairAddress address;
   char why[kSetupWhyBytes];  // kRefuse: for people; NUL-padded.
 };
 static_assert(sizeof(RailSetup) == wire::kRailSetupBytes &&

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
-#include "daemon/rail/rail_commands.h"
-#include "proto/types/invariant.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::rdma {
 namespace {
@@ -22,57 +21,37 @@ constexpr std::uint64_t kSleepMsMax = 1000;
 constexpr std::uint64_t kRailFinishNs = 500'000'000;
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
-MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::uint64_t connection,
-                             SendRegions& regions, Service service) {
-  const std::span<std::byte> first = pair.Slot(0);
-  return {first.data(),    static_cast<std::uint32_t>(first.size()),
-          pair.receives(), pair.sends(),
-          peer_receives,   connection,
-          &regions,        service == Service::kReliable};
+std::unique_ptr<MessageStream> StreamOver(const ReadyPair& ready, SendRegions& regions) {
+  const std::span<std::byte> first = ready.pair->Slot(0);
+  const MessageStream::Shape shape{first.data(),
+                                   static_cast<std::uint32_t>(first.size()),
+                                   ready.pair->messages(),
+                                   ready.peer_receives,
+                                   ready.connection,
+                                   &regions,
+                                   ready.service == Service::kReliable};
+  return std::make_unique<MessageStream>(shape, platform::MonotonicNow());
 }
 
 }  // namespace
 
-RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-                       std::uint32_t peer_receives, std::uint64_t connection, Service service,
-                       const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
-                       platform::Wakeup& loop_bell)
-    : scheduling_(scheduling),
-      pair_(std::move(pair)),
-      bell_(std::move(bell)),
-      loop_bell_(loop_bell),
+// The stream only keeps the address of regions_, which is made after it.
+RailThread::RailThread(ReadyPair ready, platform::Wakeup bell, platform::Wakeup& loop_bell)
+    : FrameMover(FileDescriptor(), StreamOver(ready, regions_), std::move(bell), loop_bell),
+      ready_(std::move(ready)),
       received_ns_(platform::MonotonicNow()),
-      regions_(std::move(regions)),
-      stream_(ShapeOf(*pair_, peer_receives, connection, regions_, service),
-              platform::MonotonicNow()),
-      writer_(no_socket_, stream_),
-      reader_(no_socket_, stream_, *this) {}
-
-void RailThread::Observe(std::unique_ptr<rail::RailObserver> observer) {
-  observer_ = std::move(observer);
-  writer_.Observe(observer_.get());
-  reader_.Observe(observer_.get());
-}
+      regions_(ready_.regions),
+      messages_(static_cast<MessageStream&>(*stream_)) {}
 
 bool RailThread::Give(const rail::RailCommand& command) {
-  const bool given = commands_.Push(rail::RailCommand(command));
-  const bool may_wait = given && command.kind == rail::RailCommand::Kind::kForgetCompleted;
-  if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
+  const bool given = Push(command);
+  WakeDriver(command, given);
   return given;
 }
 
 bool RailThread::Pop(rail::RailEvent& event) {
-  if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
-  if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
-  if (events_.Pop(event)) {
-    popped_large_control_ = event.control != nullptr;
-    popped_slot_ = event.kind == rail::RailEvent::Kind::kFrame && !event.payload.empty() &&
-                   !popped_large_control_;
-    return true;
-  }
-  // Pairs with Sleep: either this sees that the thread waits, or the thread sees the room.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
+  FreePopped();
+  if (PopEvent(event)) return true;
   // The thread was stopped during a driver's call and cannot report it. Its half-done work is ours
   // now.
   if (!is_stopped() || reported_down_.exchange(true)) return false;
@@ -107,7 +86,7 @@ void RailThread::Stop() {
 
 // Invalidates posted messages that were not read yet. The first caller does it.
 void RailThread::Silence() {
-  if (!silenced_.exchange(true)) stream_.Void();
+  if (!silenced_.exchange(true)) messages_.Void();
 }
 
 template <typename Call>
@@ -133,7 +112,7 @@ void RailThread::Run() {
     // Large receives and sends exist only during their operation.
     const bool in_flight = reader_.posted().has_large() || writer_.holds_large();
     const std::uint64_t spin_ns =
-        in_flight ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns;
+        in_flight ? ready_.scheduling.rail_in_flight_spin_ns : ready_.scheduling.rail_spin_ns;
     if (now - idle_since >= spin_ns) goes_on = Sleep();
   }
   if (goes_on && !down_) SendTheRest();
@@ -143,7 +122,7 @@ void RailThread::Run() {
   while (is_stopped() && !stopped_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(kStopPause);
   }
-  pair_.reset();
+  ready_.pair.reset();
   regions_.Clear();
 }
 
@@ -154,12 +133,12 @@ bool RailThread::DropRegions() {
 
 bool RailThread::Turn() {
   const std::uint64_t now = platform::MonotonicNow();
-  stream_.OnNow(now);
+  messages_.OnNow(now);
   regions_.Refresh(now);
   bool moved = ExecuteCommands();
   while (writer_.Write()) moved = true;
   moved = reader_.Read(0) || moved;
-  stream_.OnTime();
+  messages_.OnTime();
   ReportTransmitted();
   if (reader_.has_ended()) GoDown(reader_.end_reason(), reader_.end_link_reason());
   return moved;
@@ -168,7 +147,7 @@ bool RailThread::Turn() {
 bool RailThread::TakeCompletions(bool& any) {
   std::array<Completion, kCompletionsATurn> completions;
   absl::StatusOr<std::size_t> count = 0;
-  if (!AtDriver([&] { count = pair_->Poll(completions); })) return false;
+  if (!AtDriver([&] { count = ready_.pair->Poll(completions); })) return false;
   if (!count.ok()) {
     GoDown(std::string(count.status().message()));
     return true;
@@ -176,23 +155,19 @@ bool RailThread::TakeCompletions(bool& any) {
   if (*count == 0) return true;
   any = true;
   now_ns_ = platform::MonotonicNow();
-  stream_.OnNow(now_ns_);
+  messages_.OnNow(now_ns_);
   for (std::size_t i = 0; i < *count && !down_; ++i) TakeCompletion(completions[i]);
-  lost_messages_.store(stream_.lost_messages(), std::memory_order_relaxed);
+  lost_messages_.store(messages_.lost_messages(), std::memory_order_relaxed);
   return true;
 }
 
 void RailThread::TakeCompletion(const Completion& completion) {
-  if (!pair_->HasSlot(completion.slot, completion.receive)) {
+  if (!ready_.pair->HasSlot(completion.slot, completion.receive)) {
     return GoDown("the driver completed what was not posted");
   }
-  if (!completion.ok) {
-    return GoDown(
-        absl::StrCat(completion.receive ? "a receive" : "a send", " failed: ", completion.what));
-  }
-  if (!completion.receive) return stream_.OnSent(completion.slot);
+  if (!completion.receive) return messages_.OnSent(completion.slot);
   received_ns_.store(now_ns_, std::memory_order_relaxed);
-  if (!stream_.OnReceived(completion.slot, completion.bytes)) {
+  if (!messages_.OnReceived(completion.slot, completion.bytes)) {
     GoDown("a message from another connection, or a corrupted one");
   }
 }
@@ -202,18 +177,18 @@ bool RailThread::PostAll(bool& any) {
   std::uint32_t slot = 0;
   MessageStream::Outgoing out;
   absl::Status status;
-  while (!down_ && stream_.NextReceive(slot)) {
+  while (!down_ && messages_.NextReceive(slot)) {
     any = true;
-    if (!AtDriver([&] { status = pair_->PostReceive(slot); })) return false;
+    if (!AtDriver([&] { status = ready_.pair->PostReceive(slot); })) return false;
     if (!status.ok()) GoDown(std::string(status.message()));
-    stream_.OnReceivePosted();
+    messages_.OnReceivePosted();
   }
-  while (!down_ && stream_.NextSend(out)) {
+  while (!down_ && messages_.NextSend(out)) {
     any = true;
     const bool goes_on = AtDriver([&] {
       status = out.from == nullptr
-                   ? pair_->PostSend(out.slot, out.bytes)
-                   : pair_->PostSendFrom(out.slot, *out.known->region, out.from, out.bytes);
+                   ? ready_.pair->PostSend(out.slot, out.bytes)
+                   : ready_.pair->PostSendFrom(out.slot, *out.known->region, out.from, out.bytes);
     });
     if (!goes_on) return false;
     if (!status.ok()) GoDown(std::string(status.message()));
@@ -224,7 +199,7 @@ bool RailThread::PostAll(bool& any) {
 // Returns false if the rail was stopped.
 bool RailThread::Sleep() {
   absl::Status status;
-  if (!AtDriver([&] { status = pair_->Arm(); })) return false;
+  if (!AtDriver([&] { status = ready_.pair->Arm(); })) return false;
   if (!status.ok()) {
     GoDown(std::string(status.message()));
     return true;
@@ -242,7 +217,7 @@ bool RailThread::Sleep() {
     waits_for_room_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  pollfd waited[2] = {{bell_.descriptor(), POLLIN, 0}, {pair_->descriptor(), POLLIN, 0}};
+  pollfd waited[2] = {{bell_.descriptor(), POLLIN, 0}, {ready_.pair->descriptor(), POLLIN, 0}};
   const int wait_ms = has_room ? SleepMs() : kPollMs;
   const bool goes_on = AtDriver([&] { ::poll(waited, 2, wait_ms); });
   if (has_room) commands_.WakeUp();
@@ -252,9 +227,9 @@ bool RailThread::Sleep() {
 }
 
 int RailThread::SleepMs() const {
-  if (pair_->descriptor() < 0) return kPollMs;
+  if (ready_.pair->descriptor() < 0) return kPollMs;
   const std::uint64_t now = platform::MonotonicNow();
-  const std::uint64_t due = stream_.deadline_ns();
+  const std::uint64_t due = messages_.deadline_ns();
   // The driver may hold everything that could be sent, so nothing can be done yet.
   if (now >= due) return kPollMs;
   return static_cast<int>(std::min((due - now) / 1'000'000 + 1, kSleepMsMax));
@@ -265,54 +240,78 @@ void RailThread::SendTheRest() {
   const std::uint64_t end = platform::MonotonicNow() + kRailFinishNs;
   bool goes_on = true;
   while (goes_on && !down_ && platform::MonotonicNow() < end) {
-    stream_.OnNow(platform::MonotonicNow());
+    messages_.OnNow(platform::MonotonicNow());
     bool moved = ExecuteCommands();
     while (writer_.Write()) moved = true;
-    stream_.OnTime();
+    messages_.OnTime();
     goes_on = TakeCompletions(moved) && PostAll(moved);
-    if (!moved && writer_.is_empty() && stream_.is_drained()) return;
+    if (!moved && writer_.is_empty() && messages_.is_drained()) return;
     pollfd waited = {bell_.descriptor(), POLLIN, 0};
     if (goes_on && !moved) goes_on = AtDriver([&] { ::poll(&waited, 1, kPollMs); });
   }
 }
 
-bool RailThread::ExecuteCommands() {
-  return rail::ExecuteCommands(commands_, writer_, reader_, *this,
-                               finish_.load(std::memory_order_relaxed));
-}
-
-// Used if no other event carries the count.
-void RailThread::ReportTransmitted() {
-  writer_.CollectReleased();
-  if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
-  rail::RailEvent event;
-  event.kind = rail::RailEvent::Kind::kTransmitted;
-  Emit(std::move(event));
-}
-
-// The caller has checked for room (kEventsKept).
-void RailThread::Emit(rail::RailEvent&& event) {
-  event.transmitted = writer_.TakeTransmitted();
-  const bool has_room = events_.Push(std::move(event));
-  MLXCOMM_INVARIANT(has_room);
-  WakeLoop();
-}
-
-void RailThread::WakeLoop() {
-  if (events_.ConsumerSleeps()) loop_bell_.Ring();
+void RailThread::OnEvent(rail::RailEvent&& event) {
+  PushEvent(std::move(event));
+  RingLoop();
 }
 
 void RailThread::GoDown(std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true) || reported_down_.exchange(true)) return;
   Silence();
   up_.store(false, std::memory_order_relaxed);
-  rail::RailEvent event;
-  event.kind = rail::RailEvent::Kind::kDown;
-  event.cause = rail::DownCause::kCut;
-  event.abandoned = reader_.posted().Abandon();
-  event.reason = std::move(reason);
-  event.link_reason = link_reason;
-  Emit(std::move(event));
+  ReportDown(rail::DownCause::kCut, std::move(reason), link_reason);
+}
+
+void RailThread::Describe(v1::RailStatus& status) const {
+  status.set_local_address(ready_.local_address);
+  status.set_remote_address(ready_.remote_address);
+  status.set_security("plain");
+  status.set_copied_bytes(messages_.copied_bytes());
+  status.set_direct_bytes(messages_.direct_bytes());
+  status.set_service(is_reliable() ? "RC" : "UC");
+  status.set_lost_messages(lost_messages_.load(std::memory_order_relaxed));
+  if (ready_.regions == nullptr) return;
+  status.set_arena_regions(ready_.regions->regions());
+  status.set_arena_regions_max(ready_.regions->regions_max());
+}
+
+absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(ReadyPair& ready,
+                                                           platform::Wakeup& loop_bell) {
+  absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
+  if (!bell.ok()) return bell.status();
+  return std::unique_ptr<RdmaRail>(
+      new RdmaRail(std::make_shared<RailThread>(std::move(ready), *std::move(bell), loop_bell)));
+}
+
+// The queue pair of a rail that was never started is still here, and destroying it calls the
+// driver.
+RdmaRail::~RdmaRail() {
+  Stop();
+  if (started_) return;
+  auto kept = std::make_unique<std::shared_ptr<RailThread>>(std::move(thread_));
+  try {
+    std::thread([kept = kept.get()] { delete kept; }).detach();
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): see below.
+    // Leak it: this thread must not call the driver, and the number of leaked pairs is limited.
+  }
+  static_cast<void>(kept.release());
+}
+
+// The thread is detached, because joining it could wait for the driver.
+absl::Status RdmaRail::Start(bool resumed, rail::ArrivalClaims& claims) {
+  thread_->ShareClaims(resumed, claims);
+  try {
+    std::thread([thread = thread_] { thread->Run(); }).detach();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(std::string("no thread for the rail: ") + error.what());
+  }
+  started_ = true;
+  return absl::OkStatus();
+}
+
+void RdmaRail::Stop() {
+  if (started_) thread_->Stop();
 }
 
 }  // namespace mlxcomm::rdma

@@ -1,5 +1,5 @@
-// The thread of one queue pair: moves frames through messages, posts them and polls for
-// completions.
+// A rail over one queue pair, and its thread: moves frames through messages, posts them and polls
+// for completions.
 //
 //   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
 //   nothing moved for a while ─▶ arm the completion queue, poll once more, sleep
@@ -14,30 +14,40 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "daemon/platform/wakeup.h"
-#include "daemon/rail/frame_reader.h"
-#include "daemon/rail/frame_writer.h"
+#include "daemon/rail/frame_mover.h"
 #include "daemon/rail/rail.h"
-#include "daemon/rail/spsc_ring.h"
 #include "daemon/rdma/message_stream.h"
 #include "daemon/rdma/queue_pair.h"
 #include "daemon/rdma/send_regions.h"
 #include "proto/queue/scheduling_policy.h"
 
+namespace mlxcomm::v1 {
+class RailStatus;
+}
+
 namespace mlxcomm::rdma {
 
-class RailThread final : private rail::FrameReaderPort {
- public:
-  // `pair` is connected with its receives posted. `loop_bell` outlives Stop. `regions` may be null.
-  RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-             std::uint32_t peer_receives, std::uint64_t connection, Service service,
-             const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
-             platform::Wakeup& loop_bell);
+// A queue pair that both sides have connected, with its receives posted.
+struct ReadyPair {
+  std::unique_ptr<QueuePair> pair;
+  Service service = Service::kUnreliable;
+  std::uint32_t peer_receives = 0;
+  std::uint64_t connection = 0;    // The same on both sides, unique for this queue pair.
+  std::string local_address = {};  // Only displayed.
+  std::string remote_address = {};
+  std::shared_ptr<ArenaRegions> regions = nullptr;  // The device's; null: everything is copied.
+  queue::SchedulingPolicy scheduling = {};
+};
 
-  // Call before Run.
-  void Observe(std::unique_ptr<rail::RailObserver> observer);
-  rail::PostedReceives& posted() { return reader_.posted(); }
+class RailThread final : public rail::FrameMover {
+ public:
+  // `loop_bell` outlives Stop.
+  RailThread(ReadyPair ready, platform::Wakeup bell, platform::Wakeup& loop_bell);
+
   // Runs until it is stopped or the rail is down.
   void Run();
 
@@ -51,21 +61,12 @@ class RailThread final : private rail::FrameReaderPort {
   void Stop();
   // Any thread.
   std::uint64_t last_received_ns() const { return received_ns_.load(std::memory_order_relaxed); }
-  std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
-  std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
-  std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
-  rail::RailFigures figures() const {
-    return {up_.load(std::memory_order_relaxed),
-            writer_.sent_bytes(),
-            reader_.received_bytes(),
-            reader_.round_trip_ns(),
-            reader_.round_trip_ns_min(),
-            reader_.round_trips()};
-  }
+  rail::RailFigures figures() const { return Figures(); }
+  bool is_reliable() const { return ready_.service == Service::kReliable; }
+  // Sets what never changes, and counts.
+  void Describe(v1::RailStatus& status) const;
 
  private:
-  static constexpr std::size_t kRingSlots = 1024;
-  static constexpr std::size_t kEventsKept = 3;  // For a begun frame, a lost one, and kDown.
   enum class Place : std::uint8_t { kHere, kAway, kGone };
 
   // Returns false if the rail was stopped in the meantime: then only the thread's own state may be
@@ -82,47 +83,59 @@ class RailThread final : private rail::FrameReaderPort {
   bool Sleep();
   int SleepMs() const;
   void SendTheRest();
-  bool ExecuteCommands();
-  void ReportTransmitted();
-  void Emit(rail::RailEvent&& event);
-  void WakeLoop();
   void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
-  // FrameReaderPort
-  bool HasRoomForEvent() const override { return events_.Room() > kEventsKept; }
-  void TakeCommands() override { ExecuteCommands(); }
-  bool CommandsWait() const override { return !commands_.IsEmpty(); }
-  void OnEvent(rail::RailEvent&& event) override { Emit(std::move(event)); }
-  void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
+  void OnEvent(rail::RailEvent&& event) override;
 
-  const queue::SchedulingPolicy scheduling_;
-  std::unique_ptr<QueuePair> pair_;
-  platform::Wakeup bell_;
-  platform::Wakeup& loop_bell_;
-  const FileDescriptor no_socket_;
-  rail::SpscRing<rail::RailCommand> commands_{kRingSlots};
-  rail::SpscRing<rail::RailEvent> events_{kRingSlots};
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> finish_{false};
+  ReadyPair ready_;
   std::uint64_t finish_end_ns_ = 0;   // The loop's thread: the deadline of an orderly stop.
   std::atomic<bool> stopped_{false};  // Stop no longer touches the thread's state.
   std::atomic<bool> silenced_{false};
   std::atomic<Place> place_{Place::kAway};
-  std::atomic<bool> waits_for_room_{false};
-  std::atomic<bool> up_{true};
   std::atomic<bool> reported_down_{false};
   std::atomic<std::uint64_t> received_ns_;
   std::atomic<std::uint64_t> lost_messages_{0};
-  // The loop's thread.
-  bool popped_slot_ = false;
-  bool popped_large_control_ = false;
   // The thread's.
-  std::unique_ptr<rail::RailObserver> observer_;
   SendRegions regions_;
-  MessageStream stream_;
-  rail::FrameWriter writer_;
-  rail::FrameReader reader_;
-  bool down_ = false;
+  MessageStream& messages_;
   std::uint64_t now_ns_ = 0;  // Read at the last completions.
+};
+
+// The loop's end of the rail: owned by a Link, and used on the loop's thread. The rail's thread may
+// outlive it.
+class RdmaRail final : public rail::Rail {
+ public:
+  // On failure the queue pair stays in `ready`: destroying it calls the driver.
+  static absl::StatusOr<std::unique_ptr<RdmaRail>> Create(ReadyPair& ready,
+                                                          platform::Wakeup& loop_bell);
+  ~RdmaRail() override;
+
+  // Call before Start; may be nullptr.
+  void Observe(std::unique_ptr<rail::RailObserver> observer) {
+    thread_->Observe(std::move(observer));
+  }
+  void Expect(const rail::PostedReceive& receive, rail::ReceiveBudget::Share share) override {
+    thread_->posted().Expect(receive, share);
+  }
+  absl::Status Start(bool resumed, rail::ArrivalClaims& claims) override;
+  bool Give(const rail::RailCommand& command) override { return thread_->Give(command); }
+  void Finish() override { thread_->Finish(); }
+  void Stop() override;
+  bool Pop(rail::RailEvent& event) override { return thread_->Pop(event); }
+  bool PrepareToSleep() override { return thread_->PrepareToSleep(); }
+  void WakeUp() override { thread_->WakeUp(); }
+  bool is_reliable() const override { return thread_->is_reliable(); }
+  ClusterKeyId proved_with() const override { return proved_with_; }
+  void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
+  std::uint64_t last_received_ns() const override { return thread_->last_received_ns(); }
+  rail::RailFigures figures() const override { return thread_->figures(); }
+  void Describe(v1::RailStatus& status) const override { thread_->Describe(status); }
+
+ private:
+  explicit RdmaRail(std::shared_ptr<RailThread> thread) : thread_(std::move(thread)) {}
+
+  std::shared_ptr<RailThread> thread_;
+  ClusterKeyId proved_with_{};  // The key of the connection beside it.
+  bool started_ = false;
 };
 
 }  // namespace mlxcomm::rdma

@@ -11,7 +11,7 @@
 #include "daemon/rail/status_reason.h"
 #include "daemon/rail/text_field.h"
 #include "daemon/rdma/probe.h"
-#include "daemon/rdma/rdma_rail.h"
+#include "daemon/rdma/rail_thread.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
@@ -38,18 +38,17 @@ struct RdmaRails::SideRail final : public SetupPort {
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
   void Send(const RailSetup& message) override { owner.SendTo(peer, message); }
-  void Make(std::uint64_t, const QueuePairShape& shape) override {
+  void Make(const QueuePairShape& shape) override {
     const auto paths = std::ranges::count_if(
         owner.side_rails_, [this](const auto& side) { return side->driver == driver; });
     ticket = ++owner.last_ticket_;
     driver->Make(ticket, shape, gid, static_cast<std::uint32_t>(paths) + kSpareQueuePairs);
   }
-  void Connect(std::uint64_t, const QueuePairAddress& to) override {
+  void Connect(const QueuePairAddress& to) override {
     driver->Connect(ticket, std::move(pair), to);
   }
-  absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& to,
-                       std::uint32_t peer_receives) override;
-  void Drop(std::uint64_t) override {
+  absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& to) override;
+  void Drop() override {
     if (ticket != 0) driver->Cancel(std::exchange(ticket, 0));
     if (pair != nullptr) driver->Destroy(std::move(pair));
     if (owner.links_.HasRailOver(peer, rdma_path)) {
@@ -75,16 +74,20 @@ struct RdmaRails::SideRail final : public SetupPort {
 };
 
 absl::Status RdmaRails::SideRail::AddRail(std::uint64_t attempt, Service service,
-                                          const QueuePairAddress& to, std::uint32_t peer_receives) {
+                                          const QueuePairAddress& to) {
   const auto text = [](const std::string& name, const QueuePairAddress& address) {
     return absl::StrCat(name, name.empty() ? "" : " ", GidText(address.gid), " queue pair ",
                         address.number);
   };
-  RdmaRail::Ready ready{
-      nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
-      text("", to), driver->regions()};
-  ready.scheduling = owner.fabric_.scheduling;
-  ready.pair = std::move(pair);
+  const std::string local = text(device, pair->address());
+  ReadyPair ready{.pair = std::move(pair),
+                  .service = service,
+                  .peer_receives = to.receives,
+                  .connection = attempt,
+                  .local_address = local,
+                  .remote_address = text("", to),
+                  .regions = driver->regions(),
+                  .scheduling = owner.fabric_.scheduling};
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
   if (!rail.ok()) {
@@ -290,16 +293,14 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
       SideRail& side = **of;
       side.now_ns = now_ns;
       side.pair = std::move(result.pair);
-      const std::uint64_t attempt = side.setup->attempt();
       if (result.kind == DriverThread::Result::Kind::kConnected) {
         side.ticket = 0;
-        side.setup->OnConnected(attempt, result.status, now_ns);
-        continue;
+        side.setup->OnConnected(result.status, now_ns);
+      } else if (result.status.ok()) {
+        side.setup->OnMade(side.pair->address(), now_ns);
+      } else {
+        side.setup->OnMade(result.status, now_ns);
       }
-      const auto made = result.status.ok() ? absl::StatusOr<QueuePairAddress>(side.pair->address())
-                                           : result.status;
-      const std::uint32_t receives = made.ok() ? side.pair->receives() : 0;
-      side.setup->OnMade(attempt, made, receives, now_ns);
     }
   }
   return count;

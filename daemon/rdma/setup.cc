@@ -24,22 +24,18 @@ RailSetup Setup::Message(SetupKind kind) const {
   message.services = shape_.service == Service::kReliable ? kReliableService : 0;
   message.message_bytes = shape_.message_bytes;
   message.messages = shape_.messages;
-  message.gid = own_.gid;
-  message.queue_pair = own_.number;
-  message.first_packet = own_.first_packet;
-  message.receives = own_receives_;
-  message.lid = own_.lid;
-  message.mtu_bytes = own_.mtu_bytes;
+  message.address = own_;
   return message;
 }
 
 bool Setup::IsSound(const RailSetup& message) {
+  const QueuePairAddress& address = message.address;
   return message.attempt != 0 && message.message_bytes >= kMessageBytesMin &&
          message.message_bytes <= apple::kMessageBytesMax && message.messages >= kMessagesMin &&
          message.messages <= kMessagesMax && message.services <= kReliableService &&
-         message.queue_pair <= 0xffffff && message.first_packet <= 0xffffff &&
-         message.receives >= kMessagesMin && message.receives <= message.messages &&
-         message.mtu_bytes >= 256 && message.mtu_bytes <= 4096;
+         address.number <= 0xffffff && address.first_packet <= 0xffffff &&
+         address.receives >= kMessagesMin && address.receives <= message.messages &&
+         address.mtu_bytes >= 256 && address.mtu_bytes <= 4096;
 }
 
 void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services,
@@ -53,13 +49,17 @@ void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t 
   port_.Send(message);
 }
 
-void Setup::Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns) {
+void Setup::EndAttempt() {
   state_ = State::kIdle;
+  if (attempt_ != 0) port_.Drop();
+  attempt_ = 0;
+}
+
+void Setup::Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns) {
+  EndAttempt();
   detail_ = why;
   reason_ = reason;
   peers_reason_ = false;
-  if (attempt_ != 0) port_.Drop(attempt_);
-  attempt_ = 0;
   due_ns_ = offers_ ? now_ns + pause_ns_ : kNever;
   pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
 }
@@ -71,9 +71,7 @@ void Setup::ForgetFailure() {
 }
 
 void Setup::Abandon() {
-  state_ = State::kIdle;
-  if (attempt_ != 0) port_.Drop(attempt_);
-  attempt_ = 0;
+  EndAttempt();
   due_ns_ = offers_ ? 0 : kNever;
 }
 
@@ -95,7 +93,7 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
   state_ = State::kMaking;
   due_ns_ = now_ns + kAttemptNs;
   shape_ = {service_, message_bytes_, has_.messages_max};
-  port_.Make(attempt_, shape_);
+  port_.Make(shape_);
 }
 
 void Setup::OnMessage(const RailSetup& message, std::uint64_t now_ns) {
@@ -128,9 +126,7 @@ void Setup::OnRefused(const RailSetup& refusal, std::uint64_t now_ns) {
 // A new offer replaces any earlier attempt: the offering side knows best what has ended.
 void Setup::OnOffer(const RailSetup& offer, std::uint64_t now_ns) {
   if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an invalid offer");
-  state_ = State::kIdle;
-  if (attempt_ != 0) port_.Drop(attempt_);
-  attempt_ = 0;
+  EndAttempt();
   // The offering side has already made a queue pair of that service.
   const bool reliable = offer.services == kReliableService;
   if (reliable && service_ != Service::kReliable) {
@@ -154,17 +150,15 @@ void Setup::OnOffer(const RailSetup& offer, std::uint64_t now_ns) {
   state_ = State::kMaking;
   ForgetFailure();
   due_ns_ = now_ns + kAttemptNs;
-  peer_ = AddressOf(offer);
-  peer_receives_ = offer.receives;
+  peer_ = offer.address;
   const std::uint64_t messages = std::min<std::uint64_t>({offer.messages, has_.messages_max, fit});
   shape_ = {reliable ? Service::kReliable : Service::kUnreliable, offer.message_bytes,
             static_cast<std::uint32_t>(messages)};
-  port_.Make(attempt_, shape_);
+  port_.Make(shape_);
 }
 
-void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
-                   std::uint32_t receives, std::uint64_t now_ns) {
-  if (attempt != attempt_ || state_ != State::kMaking) return;
+void Setup::OnMade(const absl::StatusOr<QueuePairAddress>& made, std::uint64_t now_ns) {
+  if (state_ != State::kMaking) return;
   if (!made.ok()) {
     const std::string why(made.status().message());
     const bool has_none = absl::IsUnimplemented(made.status());
@@ -176,13 +170,12 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
     return TryNow(now_ns);
   }
   own_ = *made;
-  own_receives_ = receives;
   if (offers_) {
     state_ = State::kOffered;
     port_.Send(Message(SetupKind::kOffer));
   } else {
     state_ = State::kConnecting;
-    port_.Connect(attempt_, peer_);
+    port_.Connect(peer_);
   }
 }
 
@@ -194,14 +187,13 @@ void Setup::OnAnswer(const RailSetup& answer, std::uint64_t now_ns) {
     Refuse(attempt_, "an answer that does not match the offer");
     return Fail("the other side's answer does not match the offer", LinkReason::kNotMade, now_ns);
   }
-  peer_ = AddressOf(answer);
-  peer_receives_ = answer.receives;
+  peer_ = answer.address;
   state_ = State::kConnecting;
-  port_.Connect(attempt_, peer_);
+  port_.Connect(peer_);
 }
 
-void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
-  if (attempt != attempt_ || state_ != State::kConnecting) return;
+void Setup::OnConnected(const absl::Status& status, std::uint64_t now_ns) {
+  if (state_ != State::kConnecting) return;
   if (!status.ok()) {
     LinkReason reason = rail::ReasonOf(status, LinkReason::kNotMade);
     const std::string why = absl::StrCat(status.message(), WarningOfGids(reason));
@@ -232,7 +224,7 @@ std::string Setup::WarningOfGids(LinkReason& reason) const {
 }
 
 void Setup::BecomeRail(std::uint64_t now_ns) {
-  const absl::Status added = port_.AddRail(attempt_, shape_.service, peer_, peer_receives_);
+  const absl::Status added = port_.AddRail(attempt_, shape_.service, peer_);
   if (!added.ok()) {
     const std::string why(added.message());
     Refuse(attempt_, why);  // The other side may already have a rail.

@@ -27,14 +27,14 @@ class SetupPort {
   virtual ~SetupPort() = default;
   virtual void Send(const RailSetup& message) = 0;
   // OnMade follows, or never.
-  virtual void Make(std::uint64_t attempt, const QueuePairShape& shape) = 0;
+  virtual void Make(const QueuePairShape& shape) = 0;
   // Connects the attempt's queue pair; OnConnected follows, or never.
-  virtual void Connect(std::uint64_t attempt, const QueuePairAddress& peer) = 0;
+  virtual void Connect(const QueuePairAddress& peer) = 0;
   // The queue pair is connected on both sides and becomes a rail.
-  virtual absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& peer,
-                               std::uint32_t peer_receives) = 0;
-  // The attempt's queue pair and rail are no longer needed.
-  virtual void Drop(std::uint64_t attempt) = 0;
+  virtual absl::Status AddRail(std::uint64_t attempt, Service service,
+                               const QueuePairAddress& peer) = 0;
+  // The attempt's queue pair and rail are no longer needed, nor are results that follow.
+  virtual void Drop() = 0;
 };
 
 class Setup {
@@ -71,9 +71,9 @@ class Setup {
   std::uint64_t deadline_ns() const;
   // Messages are for this path, and not trusted.
   void OnMessage(const RailSetup& message, std::uint64_t now_ns);
-  void OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
-              std::uint32_t receives, std::uint64_t now_ns);
-  void OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns);
+  // Results of the current attempt.
+  void OnMade(const absl::StatusOr<QueuePairAddress>& made, std::uint64_t now_ns);
+  void OnConnected(const absl::Status& status, std::uint64_t now_ns);
   void OnRailGone(std::uint64_t now_ns);
   // Ends the pause: an interface has come up, or a probe has found a device.
   void TryNow(std::uint64_t now_ns) {
@@ -92,12 +92,10 @@ class Setup {
   void OnOffer(const RailSetup& offer, std::uint64_t now_ns);
   void OnAnswer(const RailSetup& answer, std::uint64_t now_ns);
   void ForgetFailure();
+  void EndAttempt();
   void BecomeRail(std::uint64_t now_ns);
   std::string WarningOfGids(LinkReason& reason) const;
   static bool IsSound(const RailSetup& message);
-  static QueuePairAddress AddressOf(const RailSetup& message) {
-    return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
-  }
 
   SetupPort& port_;
   const rail::RailPath path_;
@@ -115,9 +113,7 @@ class Setup {
   std::uint64_t pause_ns_ = kPauseNsMin;
   QueuePairShape shape_;
   QueuePairAddress own_;
-  std::uint32_t own_receives_ = 0;
   QueuePairAddress peer_;
-  std::uint32_t peer_receives_ = 0;
 };
 
 }  // namespace mlxcomm::rdma

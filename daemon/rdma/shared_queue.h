@@ -12,14 +12,16 @@
 // Owner: a driver process and its parent. Thread: one for each end of a ring. Memory: the segment.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
+#include "daemon/rdma/queue_pair.h"
 #include "proto/queue/layout.h"
 
 namespace mlxcomm::rdma {
@@ -38,38 +40,27 @@ static_assert(sizeof(PostRequest) == 32 && std::is_trivially_copyable_v<PostRequ
 struct PostCompletion {
   std::uint32_t slot;
   std::uint32_t receive;  // 1: a receive; 0: a send.
-  std::uint32_t ok;       // 0: QueueHeader::why has the error.
-  std::uint32_t bytes;    // Set for a successful receive.
+  std::uint32_t bytes;    // Set for a receive.
 };
-static_assert(sizeof(PostCompletion) == 16 && std::is_trivially_copyable_v<PostCompletion>);
-
-// Required by proto/queue/ring.h.
-inline std::size_t UsedBytes(const PostRequest&) { return sizeof(PostRequest); }
-inline std::size_t UsedBytes(const PostCompletion&) { return sizeof(PostCompletion); }
-inline void CopyOut(PostRequest& copy, const PostRequest& slot) {
-  std::memcpy(&copy, &slot, sizeof copy);
-}
-inline void CopyOut(PostCompletion& copy, const PostCompletion& slot) {
-  std::memcpy(&copy, &slot, sizeof copy);
-}
+static_assert(sizeof(PostCompletion) == 12 && std::is_trivially_copyable_v<PostCompletion>);
 
 struct QueueHeader {
   queue::RingPositions requests;     // Written by the daemon.
   queue::RingPositions completions;  // Written by the driver's process.
   // Set once by the driver's process: the queue pair is unusable.
   std::atomic<std::uint32_t> has_failed;
-  std::array<char, 252> why;  // NUL-terminated, written before has_failed or a failed completion.
+  std::array<char, 252> why;  // NUL-terminated, written before has_failed.
 };
 
-// Offsets for `messages` messages in each direction.
+// Offsets in the segment.
 struct QueueLayout {
-  QueueLayout(std::uint32_t messages, std::uint32_t message_bytes, std::size_t page_bytes)
-      : entries(std::bit_ceil(2 * messages)) {
+  explicit QueueLayout(const QueuePairShape& shape) : entries(std::bit_ceil(2 * shape.messages)) {
+    const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     requests = sizeof(QueueHeader);
     completions = requests + entries * sizeof(PostRequest);
     const std::size_t end = completions + entries * sizeof(PostCompletion);
     slots = (end + page_bytes - 1) / page_bytes * page_bytes;
-    bytes = slots + std::size_t{2} * messages * message_bytes;
+    bytes = slots + std::size_t{2} * shape.messages * shape.message_bytes;
   }
 
   std::uint32_t entries;  // Each ring has this many.

@@ -76,7 +76,6 @@ v1::RdmaTrials DescribeLimits(const v1::RdmaConfig& config) {
   add("receives_after_ready", word(limits.receives_after_ready), config.has_receives_after_ready());
   add("remote_access", word(limits.remote_access), config.has_remote_access());
   add("completion_events", word(limits.completion_events), config.has_completion_events());
-  add("error_before_destroy", word(limits.error_before_destroy), false);
   add("equal_frame_bytes", limits.equal_frame_bytes, false);
   add("frames_max", limits.frames_max, false);
   add("queue_pairs_max", limits.queue_pairs_max, false);
@@ -121,7 +120,7 @@ int PrintTrial(char** words, fabric::ReadConfig read_config) {
 
 // Each is a process of its own, because the driver may hang or crash it.
 constexpr fabric::ChildMode kChildModes[] = {
-    {kProbeArgument, 1, [](char** words, fabric::ReadConfig) { return RunProbe(words[0], {}); }},
+    {kProbeArgument, 1, [](char** words, fabric::ReadConfig) { return RunProbe(words[0]); }},
     {kDriverArgument, 1, [](char**, fabric::ReadConfig) { return RunDriver(kDriverSocket); }},
     {kTrialArgument, 2, &PrintTrial},
     {kTrialArgument, 3, &PrintTrial},

@@ -50,9 +50,5 @@ absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject
 // The trials that call verbs directly (verbs_trials.cc); UNIMPLEMENTED in builds without verbs.
 absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject);
 absl::StatusOr<std::string> TryDepth(const TrialSubject& subject);
-absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject);
-absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject);
-absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject);
-absl::StatusOr<std::string> CountRegions(const TrialSubject& subject);
 
 }  // namespace mlxcomm::rdma

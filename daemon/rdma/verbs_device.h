@@ -25,17 +25,18 @@ ActivePort FindActivePort(const Verbs& verbs, ibv_context* context);
 std::vector<std::pair<int, Gid>> ListGids(const Verbs& verbs, ibv_context* context,
                                           const ActivePort& port);
 
+// Keeps it until the process exits, because the driver may still use it.
+void Leave(std::shared_ptr<const void> owner);
+
 class VerbsDevice final : public Device, public std::enable_shared_from_this<VerbsDevice> {
  public:
   VerbsDevice(const Verbs& verbs, std::string name, const Limits& limits, ibv_context* context,
               ibv_pd* domain);
   ~VerbsDevice() override;
 
-  const std::string& name() const override { return name_; }
+  const std::string& name() const { return name_; }
   const Limits& limits() const override { return limits_; }
-  DeviceUse use() const override {
-    return {queue_pairs_.load(), regions_.load(), arena_regions_.load()};
-  }
+  DeviceUse use() const override { return {queue_pairs_.load(), regions_.load()}; }
   bool IsThere() override;
   bool has_gone() const { return has_gone_.load(std::memory_order_relaxed); }
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
@@ -61,7 +62,6 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   ibv_pd* const domain_;
   std::atomic<std::uint32_t> queue_pairs_{0};
   std::atomic<std::uint32_t> regions_{0};
-  std::atomic<std::uint32_t> arena_regions_{0};
 };
 
 }  // namespace mlxcomm::rdma

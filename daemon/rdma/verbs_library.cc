@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
@@ -58,20 +57,11 @@ ibv_comp_channel* NoChannel(ibv_context*) {
 int NoChannelToDestroy(ibv_comp_channel*) { return 0; }
 int NoEvent(ibv_comp_channel*, ibv_cq**, void**) { return -1; }
 void NoEventToAcknowledge(ibv_cq*, unsigned int) {}
-const char* NumberOf(ibv_wc_status status) {
-  static const auto* const texts = [] {
-    auto* const made = new std::array<std::string, 256>;  // Never destroyed: drivers have threads.
-    for (std::size_t i = 0; i < made->size(); ++i) (*made)[i] = absl::StrCat("status ", i);
-    return made;
-  }();
-  const auto number = static_cast<std::size_t>(status);
-  return number < texts->size() ? (*texts)[number].c_str() : "unknown status";
-}
 
 void FindOrStandIn(void* library, Verbs& verbs) {
   if (!Find(library, "ibv_query_device", verbs.query_device)) verbs.query_device = NoDeviceQuery;
   if (!Find(library, "ibv_query_qp", verbs.query_qp)) verbs.query_qp = NoPairQuery;
-  if (!Find(library, "ibv_wc_status_str", verbs.wc_status_str)) verbs.wc_status_str = NumberOf;
+  Find(library, "ibv_wc_status_str", verbs.wc_status_str);
   // All functions of channels or none: events that cannot be taken are useless.
   if (Find(library, "ibv_create_comp_channel", verbs.create_comp_channel) &&
       Find(library, "ibv_destroy_comp_channel", verbs.destroy_comp_channel) &&
@@ -92,14 +82,14 @@ absl::StatusOr<Verbs> LoadVerbs(const std::string& path) {
   void* const library = ::dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    return absl::UnavailableError(
+    return absl::NotFoundError(
         absl::StrCat("cannot load the verbs library: ", why == nullptr ? "unknown" : why,
                      path.empty() ? absl::StrCat(" (", kRemedy, ")") : ""));
   }
   Verbs verbs{};
   if (const char* const missing = FirstMissing(library, verbs); missing != nullptr) {
-    return absl::UnavailableError(absl::StrCat("the verbs library ", path.empty() ? kLibrary : path,
-                                               " lacks the function ", missing));
+    return absl::NotFoundError(absl::StrCat("the verbs library ", path.empty() ? kLibrary : path,
+                                            " lacks the function ", missing));
   }
   FindOrStandIn(library, verbs);
   return verbs;

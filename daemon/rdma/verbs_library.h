@@ -6,7 +6,7 @@
 // licence). Own declarations were rejected: posting and polling go through pointers inside these
 // structures, so one new field in a later system would crash.
 //
-// Owner: Library. Thread: any, once loaded.
+// Owner: a device. Thread: any, once loaded.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -46,11 +46,11 @@ struct Verbs {
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask);
   int (*query_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* initial);
   int (*destroy_qp)(ibv_qp* pair);
-  const char* (*wc_status_str)(ibv_wc_status status);
+  const char* (*wc_status_str)(ibv_wc_status status);  // May be missing.
 };
 
-// Stand-ins replace queries, completion channels and error texts if these are missing; channels
-// cannot be made then. UNAVAILABLE: no such library, or it lacks another function.
+// Stand-ins replace queries and completion channels if these are missing; channels cannot be made
+// then. NOT_FOUND: no such library, or it lacks another function.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
 
 }  // namespace mlxcomm::rdma

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rail/status_reason.h"
 #include "daemon/rdma/choose_gid.h"
-#include "daemon/rdma/verbs_region.h"
 
 namespace mlxcomm::rdma {
 namespace {
@@ -87,21 +86,19 @@ absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {
 
 absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   const Limits& limits = device_->limits_;
-  if (!TakeOne(device_->queue_pairs_, limits.queue_pairs_max)) {
+  is_counted_ = true;
+  if (device_->queue_pairs_.fetch_add(1) >= limits.queue_pairs_max) {
     return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
                                 "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
                                 " queue pairs, which is the limit")),
                             LinkReason::kDeviceExhausted);
   }
-  counted_pair_ = true;
-  Limits wanted = limits;
-  wanted.message_bytes = shape.message_bytes;
-  wanted.messages_max = shape.messages;
+  const std::uint32_t frames_each = limits.FramesIn(shape.message_bytes);
   ibv_qp_init_attr attributes{};
   attributes.send_cq = queue_;
   attributes.recv_cq = queue_;
   attributes.qp_type = service_ == Service::kReliable ? IBV_QPT_RC : IBV_QPT_UC;
-  attributes.cap.max_send_wr = std::min(wanted.DepthWanted(), limits.frames_max);
+  attributes.cap.max_send_wr = std::min(shape.messages * frames_each, limits.frames_max);
   attributes.cap.max_recv_wr = attributes.cap.max_send_wr;
   attributes.cap.max_send_sge = apple::kEntriesMax;
   attributes.cap.max_recv_sge = apple::kEntriesMax;
@@ -125,8 +122,10 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   ibv_qp_attr now{};
   ibv_qp_init_attr granted{};
   if (verbs().query_qp(pair_, &now, IBV_QP_CAP, &granted) != 0) granted = attributes;
-  messages_ = wanted.MessagesWithin(std::min(granted.cap.max_send_wr, granted.cap.max_recv_wr));
-  if (messages_ >= kMessagesMin) return absl::OkStatus();
+  const std::uint32_t frames =
+      std::min({granted.cap.max_send_wr, granted.cap.max_recv_wr, limits.frames_max});
+  address_.receives = std::min(shape.messages, frames / frames_each);
+  if (messages() >= kMessagesMin) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "RDMA device ", device_->name(), " granted queues of only ", granted.cap.max_recv_wr,
       " frames, too few for ", kMessagesMin, " messages of ", shape.message_bytes, " bytes"));
@@ -134,32 +133,30 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
 
 absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   const Limits& limits = device_->limits_;
-  const std::size_t bytes = std::size_t{2} * messages_ * slot_bytes_;
+  const std::size_t bytes = std::size_t{2} * messages() * slot_bytes_;
   if (bytes > limits.region_bytes_max) {
     return absl::ResourceExhaustedError(absl::StrCat("messages of ", bytes,
                                                      " bytes in total exceed a region's limit of ",
                                                      limits.region_bytes_max));
   }
-  if (!TakeOne(device_->regions_, limits.regions_max)) {
-    return rail::WithReason(absl::ResourceExhaustedError(
-                                absl::StrCat("RDMA device ", device_->name(), " has ",
-                                             limits.regions_max, " regions, which is the limit")),
-                            LinkReason::kDeviceExhausted);
-  }
-  counted_region_ = true;
   if (!memory.empty()) {
     if (memory.size() < bytes)
       return absl::InternalError("the memory is too small for the messages");
     given_ = memory.first(bytes);
-    region_ = verbs().reg_mr(device_->domain_, given_.data(), bytes, AccessOf(limits));
-    if (region_ != nullptr) return absl::OkStatus();
+    if (Register({nullptr, given_.data(), bytes}).ok()) return absl::OkStatus();
   }
-  absl::StatusOr<platform::Mapping> own = MapMessages(bytes, limits.region_boundary);
-  if (!own.ok()) return own.status();
-  memory_ = *std::move(own);
-  region_ = verbs().reg_mr(device_->domain_, memory_.data(), bytes, AccessOf(limits));
-  if (region_ != nullptr) return absl::OkStatus();
-  return rail::WithReason(Failed("did not register memory", errno), LinkReason::kDeviceMemory);
+  absl::StatusOr<platform::Mapping> mapped = MapMessages(bytes, limits.region_boundary);
+  if (!mapped.ok()) return mapped.status();
+  const auto own = std::make_shared<const platform::Mapping>(*std::move(mapped));
+  return Register({own, own->data(), bytes});
+}
+
+absl::Status VerbsQueuePair::Register(const rail::ClientMemory& memory) {
+  auto region = device_->Register(memory, memory.data, memory.bytes);
+  if (!region.ok()) return region.status();
+  region_ = *std::move(region);
+  registered_ = memory.data;
+  return absl::OkStatus();
 }
 
 absl::Status VerbsQueuePair::Initialise() {
@@ -226,14 +223,14 @@ absl::Status VerbsQueuePair::MakeReadyToSend() {
 }
 
 absl::Status VerbsQueuePair::PostAllReceives() {
-  for (std::uint32_t slot = 0; slot < messages_; ++slot) {
+  for (std::uint32_t slot = 0; slot < messages(); ++slot) {
     if (absl::Status status = PostReceive(slot); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 absl::Status VerbsQueuePair::PostReceive(std::uint32_t slot) {
-  ibv_sge entry{reinterpret_cast<std::uint64_t>(Registered(slot)), slot_bytes_, region_->lkey};
+  ibv_sge entry{reinterpret_cast<std::uint64_t>(Registered(slot)), slot_bytes_, region_->key()};
   ibv_recv_wr request{};
   request.wr_id = kReceive | slot;
   request.sg_list = &entry;
@@ -246,7 +243,7 @@ absl::Status VerbsQueuePair::PostReceive(std::uint32_t slot) {
 absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
   if (device_->limits_.equal_frame_bytes != 0) bytes = slot_bytes_;
   if (is_copied()) std::memcpy(Registered(slot), SlotIn(given_.data(), slot), bytes);
-  return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
+  return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->key()});
 }
 
 absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& region,
@@ -254,7 +251,7 @@ absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& regi
   if (is_copied()) {
     // Copied in the order of posting, so that a header never confirms data that was written later.
     std::memcpy(Registered(slot), from, bytes);
-    return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
+    return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->key()});
   }
   return Post(slot, {reinterpret_cast<std::uint64_t>(from), bytes, region.key()});
 }
@@ -275,6 +272,7 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
   if (device_->has_gone()) {
     return absl::UnavailableError(absl::StrCat("RDMA device ", device_->name(), " was removed"));
   }
+  if (!failed_.ok()) return failed_;
   std::array<ibv_wc, kPollMax> done;
   const int most = static_cast<int>(std::min(completions.size(), kPollMax));
   const int count = ibv_poll_cq(queue_, most, done.data());
@@ -283,13 +281,19 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const ibv_wc& from = done[i];
     const bool receive = (from.wr_id & kReceive) != 0;
-    const bool ok = from.status == IBV_WC_SUCCESS;
-    completions[i] = {static_cast<std::uint32_t>(from.wr_id), receive, ok,
-                      ok && receive ? from.byte_len : 0,
-                      ok ? "" : verbs().wc_status_str(from.status)};
+    if (from.status != IBV_WC_SUCCESS) {
+      failed_ = absl::UnavailableError(
+          absl::StrCat(receive ? "a receive" : "a send", " failed: ",
+                       verbs().wc_status_str != nullptr
+                           ? std::string(verbs().wc_status_str(from.status))
+                           : absl::StrCat("status ", static_cast<int>(from.status))));
+      if (i == 0) return failed_;
+      return i;
+    }
+    completions[i] = {static_cast<std::uint32_t>(from.wr_id), receive, receive ? from.byte_len : 0};
     const Completion& reported = completions[i];
     const bool has_bytes =
-        reported.receive && reported.slot < messages_ && reported.bytes <= slot_bytes_;
+        reported.receive && reported.slot < messages() && reported.bytes <= slot_bytes_;
     if (is_copied() && has_bytes) {
       std::memcpy(SlotIn(given_.data(), reported.slot), Registered(reported.slot), reported.bytes);
     }
@@ -309,21 +313,12 @@ absl::Status VerbsQueuePair::Arm() {
 // First destroys what may write to the region. What the driver does not give back is leaked, and
 // counts.
 VerbsQueuePair::~VerbsQueuePair() {
-  if (pair_ != nullptr && device_->limits_.error_before_destroy) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_ERR;
-    verbs().modify_qp(pair_, &attributes, IBV_QP_STATE);
-  }
   if (pair_ != nullptr && verbs().destroy_qp(pair_) != 0) {
-    memory_.Leave();
+    Leave(std::move(region_));
     return;
   }
-  if (counted_pair_) device_->queue_pairs_.fetch_sub(1);
-  if (region_ != nullptr && verbs().dereg_mr(region_) != 0) {
-    memory_.Leave();
-  } else if (counted_region_) {
-    device_->regions_.fetch_sub(1);
-  }
+  if (is_counted_) device_->queue_pairs_.fetch_sub(1);
+  region_.reset();
   if (queue_ != nullptr) verbs().destroy_cq(queue_);
   if (channel_ != nullptr) verbs().destroy_comp_channel(channel_);
 }

@@ -27,10 +27,8 @@ class VerbsQueuePair final : public QueuePair {
   ~VerbsQueuePair() override;
 
   const QueuePairAddress& address() const override { return address_; }
-  std::uint32_t receives() const override { return messages_; }
-  std::uint32_t sends() const override { return messages_; }
   std::span<std::byte> Slot(std::uint32_t slot) override {
-    return {SlotIn(given_.empty() ? memory_.data() : given_.data(), slot), slot_bytes_};
+    return {SlotIn(given_.empty() ? registered_ : given_.data(), slot), slot_bytes_};
   }
   absl::Status Connect(const QueuePairAddress& peer) override;
   absl::Status PostReceive(std::uint32_t slot) override;
@@ -39,7 +37,7 @@ class VerbsQueuePair final : public QueuePair {
                             std::uint32_t bytes) override;
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
   // True if messages are copied because the driver did not register the given memory.
-  bool is_copied() const { return !given_.empty() && memory_.data() != nullptr; }
+  bool is_copied() const { return !given_.empty() && registered_ != given_.data(); }
   int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
   absl::Status Arm() override;
 
@@ -58,30 +56,27 @@ class VerbsQueuePair final : public QueuePair {
   absl::Status MakeReadyToSend();
   absl::Status PostAllReceives();
   absl::Status Post(std::uint32_t slot, ibv_sge entry);
+  absl::Status Register(const rail::ClientMemory& memory);
   absl::Status Failed(const char* what, int error) const;
   std::byte* SlotIn(std::byte* memory, std::uint32_t slot) const {
     return memory + std::size_t{slot} * slot_bytes_;
   }
-  // The slot's memory that is registered with the driver.
-  std::byte* Registered(std::uint32_t slot) const {
-    return SlotIn(memory_.data() != nullptr ? memory_.data() : given_.data(), slot);
-  }
+  std::byte* Registered(std::uint32_t slot) const { return SlotIn(registered_, slot); }
 
   const std::shared_ptr<VerbsDevice> device_;
   const Service service_;
   const std::uint32_t slot_bytes_;
-  std::uint32_t messages_ = 0;
   QueuePairAddress address_;
   std::uint8_t port_ = 0;
   std::uint8_t gid_index_ = 0;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
   ibv_qp* pair_ = nullptr;
-  ibv_mr* region_ = nullptr;
-  bool counted_pair_ = false;
-  bool counted_region_ = false;
-  std::span<std::byte> given_;  // Not owned.
-  platform::Mapping memory_;    // Its own, if none was given or messages are copied.
+  bool is_counted_ = false;
+  absl::Status failed_;                   // A completion has failed.
+  std::span<std::byte> given_;            // Not owned.
+  std::shared_ptr<const Region> region_;  // Of its own memory if none was given or it is copied.
+  std::byte* registered_ = nullptr;       // The region's memory.
 };
 
 }  // namespace mlxcomm::rdma

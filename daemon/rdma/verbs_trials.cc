@@ -1,34 +1,21 @@
 // Trials that call verbs directly.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/shared_memory.h"
 #include "daemon/rdma/trials.h"
 #include "daemon/rdma/verbs_device.h"
-#include "daemon/rdma/verbs_library.h"
-#include "daemon/rdma/verbs_queue_pair.h"
-#include "daemon/rdma/verbs_region.h"
 
 namespace mlxcomm::rdma {
 namespace {
-
-constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
-constexpr std::size_t kSmallBytes = 64 * 1024;
-constexpr std::size_t kRegionsTried = 256;
 
 absl::Status Failed(const char* what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
 }
 
-absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenDevice(const TrialSubject& subject) {
-  const auto library = LoadLibrary(subject.library);
-  if (!library.ok()) return library.status();
-  const auto device = (*library)->Open(subject.device, subject.limits);
+absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenVerbs(const TrialSubject& subject) {
+  const auto device = OpenDevice(subject.library, subject.device, subject.limits);
   if (!device.ok()) return device.status();
   return std::static_pointer_cast<VerbsDevice>(*device);
 }
@@ -53,7 +40,7 @@ std::string DescribePort(const VerbsDevice& device, std::uint8_t number) {
 }  // namespace
 
 absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
-  const auto opened = OpenDevice(subject);
+  const auto opened = OpenVerbs(subject);
   if (!opened.ok()) return opened.status();
   const VerbsDevice& device = **opened;
   ibv_device_attr its{};
@@ -73,7 +60,7 @@ absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
 }
 
 absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
-  const auto opened = OpenDevice(subject);
+  const auto opened = OpenVerbs(subject);
   if (!opened.ok()) return opened.status();
   const VerbsDevice& device = **opened;
   const std::uint32_t wanted = std::min(subject.limits.frames_max, apple::kFramesMax);
@@ -100,87 +87,6 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
   }
   device.verbs().destroy_cq(queue);
   return reported;
-}
-
-namespace {
-
-absl::StatusOr<std::string> Register(const TrialSubject& subject, const platform::Mapping& memory) {
-  const auto opened = OpenDevice(subject);
-  if (!opened.ok()) return opened.status();
-  const VerbsDevice& device = **opened;
-  ibv_mr* const region = device.verbs().reg_mr(device.domain(), memory.data(), memory.bytes(),
-                                               AccessOf(subject.limits));
-  if (region == nullptr) return Failed("it did not register memory", errno);
-  const int error = device.verbs().dereg_mr(region);
-  if (error != 0) return Failed("registered; deregistering failed", error);
-  return std::string("registered and deregistered");
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
-  const auto memory = MapMessages(kLargeBytes, subject.limits.region_boundary);
-  if (!memory.ok()) return memory.status();
-  return Register(subject, *memory);
-}
-
-// Like a client's arena, whose descriptor the driver's process receives.
-absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
-  const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
-  if (!segment.ok()) return segment.status();
-  const auto memory =
-      MapSharedMessages(segment->descriptor(), 0, kLargeBytes, subject.limits.region_boundary);
-  if (!memory.ok()) return memory.status();
-  return Register(subject, *memory);
-}
-
-absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
-  const auto opened = OpenDevice(subject);
-  if (!opened.ok()) return opened.status();
-  const VerbsDevice& device = **opened;
-  // Reserves addresses across a boundary; only the pages around it are used.
-  constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
-  void* const span =
-      ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for the region");
-  const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
-  const std::uint64_t boundary =
-      (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
-  void* const memory = static_cast<std::byte*>(span) + (boundary - first);
-  absl::StatusOr<std::string> reported = absl::ResourceExhaustedError("no memory for the region");
-  if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
-    ibv_mr* const region =
-        device.verbs().reg_mr(device.domain(), memory, 2 * kSmallBytes, AccessOf(subject.limits));
-    reported = Failed("it did not register the region", errno);
-    if (region != nullptr) {
-      reported = std::string("registered; whether its data arrives intact was not tested");
-      device.verbs().dereg_mr(region);
-    }
-  }
-  ::munmap(span, kSpan);
-  return reported;
-}
-
-absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
-  const auto opened = OpenDevice(subject);
-  if (!opened.ok()) return opened.status();
-  const VerbsDevice& device = **opened;
-  const auto memory = MapMessages(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
-  if (!memory.ok()) return memory.status();
-  std::vector<ibv_mr*> regions;
-  int error = 0;
-  while (regions.size() < kRegionsTried) {
-    std::byte* const part = memory->data() + regions.size() * kSmallBytes;
-    ibv_mr* const region =
-        device.verbs().reg_mr(device.domain(), part, kSmallBytes, AccessOf(subject.limits));
-    error = errno;
-    if (region == nullptr) break;
-    regions.push_back(region);
-  }
-  const std::size_t count = regions.size();
-  for (ibv_mr* const region : regions) device.verbs().dereg_mr(region);
-  if (count == kRegionsTried) return absl::StrCat("at least ", count);
-  return absl::StrCat(count, " at once; then: ", std::strerror(error));
 }
 
 }  // namespace mlxcomm::rdma

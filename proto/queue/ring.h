@@ -27,11 +27,15 @@ namespace mlxcomm::queue {
 enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
 
 // The part of an entry that is used: a completion without a message is one cache line.
-inline std::size_t UsedBytes(const SubmissionEntry&) { return sizeof(SubmissionEntry); }
+template <typename Entry>
+std::size_t UsedBytes(const Entry&) {
+  return sizeof(Entry);
+}
 inline std::size_t UsedBytes(const CompletionEntry& entry) {
   return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kFailureMessageBytesMax);
 }
-inline void CopyOut(SubmissionEntry& copy, const SubmissionEntry& slot) {
+template <typename Entry>
+void CopyOut(Entry& copy, const Entry& slot) {
   std::memcpy(&copy, &slot, sizeof copy);
 }
 // Uses the length in the copy, which the other side cannot change.

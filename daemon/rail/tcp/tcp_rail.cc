@@ -9,10 +9,8 @@
 
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
-#include "daemon/rail/rail_commands.h"
 #include "daemon/rail/tcp/tcp_socket.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
-#include "proto/types/invariant.h"
 
 namespace mlxcomm::rail {
 namespace {
@@ -50,15 +48,8 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
                   scheduling, loop_bell, *std::move(bell), std::move(watch), std::move(stream)));
 }
 
-void TcpRail::Observe(std::unique_ptr<RailObserver> observer) {
-  observer_ = std::move(observer);
-  writer_.Observe(observer_.get());
-  reader_.Observe(observer_.get());
-}
-
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
-  reader_.posted().ShareClaims(claims);
-  if (resumed) reader_.posted().AssumeEarlierWithdrawals();
+  ShareClaims(resumed, claims);
   if (may_change_driver_ && !IsForThread()) driver_.store(Driver::kLoop, std::memory_order_release);
   if (!LoopDrives()) {
     if (absl::Status status = StartThread(); !status.ok()) return status;
@@ -115,41 +106,22 @@ std::shared_ptr<void> TcpRail::KeepEnd() {
 }
 
 bool TcpRail::Give(const RailCommand& command) {
-  const bool given = commands_.Push(RailCommand(command));
+  const bool given = Push(command);
   if (LoopDrives()) {
     OnGiven(command);
-    return given;
+  } else {
+    WakeDriver(command, given);
   }
-  const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
-  if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
   return given;
 }
 
 bool TcpRail::Pop(RailEvent& event) {
-  if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
-  if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
+  FreePopped();
   // One poll per turn; the turn ends when there is nothing to pop.
   if (LoopDrives() && events_.IsEmpty() && !std::exchange(polled_, true)) LoopTurn();
-  if (events_.Pop(event)) {
-    popped_large_control_ = event.control != nullptr;
-    popped_slot_ =
-        event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
-    return true;
-  }
+  if (PopEvent(event)) return true;
   polled_ = false;
-  // Pairs with Sleep: either we see that it waits, or it sees the room.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
   return false;
-}
-
-RailFigures TcpRail::figures() const {
-  return {up_.load(std::memory_order_relaxed),
-          writer_.sent_bytes(),
-          reader_.received_bytes(),
-          reader_.round_trip_ns(),
-          reader_.round_trip_ns_min(),
-          reader_.round_trips()};
 }
 
 void TcpRail::Describe(v1::RailStatus& status) const {
@@ -427,11 +399,6 @@ void TcpRail::SendRemaining() {
   }
 }
 
-bool TcpRail::ExecuteCommands() {
-  return rail::ExecuteCommands(commands_, writer_, reader_, *this,
-                               finish_.load(std::memory_order_relaxed));
-}
-
 void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
   if (heartbeat.flags == wire::kProveAgain) {
     asked_for_new_proof_.store(true, std::memory_order_relaxed);
@@ -439,28 +406,17 @@ void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
   writer_.Echo(heartbeat);
 }
 
-// Every event carries the count; this one is used if there is no other.
-void TcpRail::ReportTransmitted() {
-  if (writer_.transmitted() == 0 || !HasRoomForEvent()) return;
-  RailEvent event;
-  event.kind = RailEvent::Kind::kTransmitted;
-  Emit(std::move(event));
-}
-
-// The caller has ensured that there is room (kEventsKept).
-void TcpRail::Emit(RailEvent&& event) {
-  event.transmitted = writer_.TakeTransmitted();
+void TcpRail::OnEvent(RailEvent&& event) {
   const bool may_wait =
       event.kind == RailEvent::Kind::kFrame && event.header.type == wire::FrameType::kData;
   unreported_bytes_ += event.header.payload_bytes;
-  const bool has_room = events_.Push(std::move(event));
-  MLXCOMM_INVARIANT(has_room);
+  PushEvent(std::move(event));
   if (!may_wait || unreported_bytes_ >= kUnreportedBytesMax) WakeLoop();
 }
 
 void TcpRail::WakeLoop() {
   unreported_bytes_ = 0;
-  if (events_.ConsumerSleeps()) loop_bell_.Ring();
+  RingLoop();
 }
 
 void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {
@@ -474,13 +430,7 @@ void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason
   }
   // Otherwise KeepEnd uses it.
   if (finishes || cause != DownCause::kCut) socket_.Reset();
-  RailEvent event;
-  event.kind = RailEvent::Kind::kDown;
-  event.cause = cause;
-  event.abandoned = reader_.posted().Abandon();
-  event.reason = std::move(reason);
-  event.link_reason = link_reason;
-  Emit(std::move(event));
+  ReportDown(cause, std::move(reason), link_reason);
 }
 
 }  // namespace mlxcomm::rail

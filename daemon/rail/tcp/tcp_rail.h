@@ -23,18 +23,15 @@
 #include "absl/status/statusor.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/rail/byte_stream.h"
-#include "daemon/rail/frame_reader.h"
-#include "daemon/rail/frame_writer.h"
+#include "daemon/rail/frame_mover.h"
 #include "daemon/rail/rail.h"
-#include "daemon/rail/rail_observer.h"
-#include "daemon/rail/spsc_ring.h"
 #include "daemon/rail/tcp/socket_watch.h"
 #include "proto/queue/scheduling_policy.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::rail {
 
-class TcpRail final : public Rail, private FrameReaderPort {
+class TcpRail final : public Rail, public FrameMover {
  public:
   // `socket` is connected and non-blocking. Without a watch, the rail's thread always drives;
   // without a stream, the connection is plain.
@@ -44,11 +41,10 @@ class TcpRail final : public Rail, private FrameReaderPort {
       SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override { Stop(); }
 
-  void Observe(std::unique_ptr<RailObserver> observer);
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   void SetPeersVersions(const wire::VersionRange& versions) { peers_versions_ = versions; }
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
-    reader_.posted().Expect(receive, share);
+    posted().Expect(receive, share);
   }
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   void Prepare() override;
@@ -69,15 +65,12 @@ class TcpRail final : public Rail, private FrameReaderPort {
     return asked_for_new_proof_.load(std::memory_order_relaxed);
   }
   wire::VersionRange peers_versions() const override { return peers_versions_; }
-  RailFigures figures() const override;
+  RailFigures figures() const override { return Figures(); }
   void Describe(v1::RailStatus& status) const override;
   bool has_thread() const { return thread_.joinable(); }
   bool is_encrypted() const { return stream_->is_encrypted(); }
 
  private:
-  static constexpr std::size_t kRingSlots = 1024;
-  static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
-
   // The loop drives again once at most kQuietBytes moved within kQuietNs.
   static constexpr std::uint64_t kQuietNs = 2'000'000;
   static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
@@ -90,17 +83,12 @@ class TcpRail final : public Rail, private FrameReaderPort {
   TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
           const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
           platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream)
-      : socket_(std::move(socket)),
+      : FrameMover(std::move(socket), std::move(stream), std::move(bell), loop_bell),
         local_address_(std::move(local_address)),
         remote_address_(std::move(remote_address)),
-        loop_bell_(loop_bell),
-        bell_(std::move(bell)),
         scheduling_(scheduling),
         watch_(std::move(watch)),
-        may_change_driver_(watch_ != nullptr),
-        stream_(std::move(stream)),
-        writer_(socket_, *stream_),
-        reader_(socket_, *stream_, *this) {}
+        may_change_driver_(watch_ != nullptr) {}
 
   // These run on the loop's thread.
   bool LoopDrives() const {
@@ -131,31 +119,16 @@ class TcpRail final : public Rail, private FrameReaderPort {
   // These run on the driver's thread.
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
-  bool ExecuteCommands();
   void UpdateHeld();
   void FitToRate();
-  void ReportTransmitted();
-  void Emit(RailEvent&& event);
   void WakeLoop();
   void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
-  bool HasRoomForEvent() const override { return events_.Room() > kEventsKept; }
-  void TakeCommands() override { ExecuteCommands(); }
-  bool CommandsWait() const override { return !commands_.IsEmpty(); }
-  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnEvent(RailEvent&& event) override;
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
-  FileDescriptor socket_;
   std::string local_address_;
   std::string remote_address_;
-  platform::Wakeup& loop_bell_;
-  platform::Wakeup bell_;
-  SpscRing<RailCommand> commands_{kRingSlots};
-  SpscRing<RailEvent> events_{kRingSlots};
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> finish_{false};
-  std::atomic<bool> waits_for_room_{false};
-  std::atomic<bool> up_{true};
   std::atomic<bool> asked_for_new_proof_{false};
   std::atomic<double> rate_{0};
   std::atomic<std::uint64_t> round_trip_ns_{0};
@@ -165,8 +138,6 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<std::uint64_t> held_at_ns_{0};  // 0: unknown.
   ClusterKeyId proved_with_{};
   wire::VersionRange peers_versions_{};
-  bool popped_slot_ = false;  // The last popped event holds a slot.
-  bool popped_large_control_ = false;
 
   const queue::SchedulingPolicy scheduling_;
   std::atomic<Driver> driver_{Driver::kThread};
@@ -180,15 +151,10 @@ class TcpRail final : public Rail, private FrameReaderPort {
   int empty_polls_ = 0;
 
   // The driver's.
-  bool may_change_driver_;  // There is a watch that can be opened.
-  std::unique_ptr<RailObserver> observer_;
-  std::unique_ptr<ByteStream> stream_;
-  FrameWriter writer_;
-  FrameReader reader_;
+  bool may_change_driver_;              // There is a watch that can be opened.
   std::uint64_t unreported_bytes_ = 0;  // Data for whose events the loop was not woken.
   double fitted_rate_ = 0;              // The rate at the last FitSendBuffer.
   bool fitted_ = false;                 // The buffer size is not the system's.
-  bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
   std::uint64_t quiet_bytes_ = 0;  // The bytes moved by then.
   std::thread thread_;             // None until needed.

@@ -49,8 +49,7 @@ TEST(ArenaRegionsTest, CutsPiecesAtTheBoundary) {
     std::byte* const from = arena.memory.data() + at;
     if (arena.sends.Find(from).known == nullptr) arena.Update(at * 1'000'000'000);
     const SendRegions::Found found = arena.sends.Find(from);
-    if (arena.device->now.arena_regions == limits.arena_regions_max && found.known == nullptr)
-      break;
+    if (arena.device->now.regions == limits.arena_regions_max && found.known == nullptr) break;
     ASSERT_NE(found.known, nullptr) << at;
     const Region& region = *found.known->region;
     const auto first = reinterpret_cast<std::uintptr_t>(region.data());
@@ -59,7 +58,7 @@ TEST(ArenaRegionsTest, CutsPiecesAtTheBoundary) {
     EXPECT_GE(region.data(), arena.memory.data());
     EXPECT_LE(region.data() + region.bytes(), arena.memory.data() + arena.memory.size());
   }
-  EXPECT_GT(arena.device->now.arena_regions, 40u);
+  EXPECT_GT(arena.device->now.regions, 40u);
 }
 
 TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
@@ -70,7 +69,7 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
     arena.sends.Find(arena.memory.data() + i * kPiece);
     arena.Update(i * 5'000'000'000);
   }
-  EXPECT_EQ(arena.device->now.arena_regions, 2u);
+  EXPECT_EQ(arena.device->now.regions, 2u);
   EXPECT_EQ(arena.device->asked, 2);
 }
 
@@ -121,7 +120,7 @@ TEST(ArenaRegionsTest, RetriesARefusedRegistrationLater) {
   }
   EXPECT_GT(now, ArenaRegions::kRefusedNs);
   arena.device->refuses = false;
-  for (; arena.device->now.arena_regions == 0; now += 100'000'000) {
+  for (; arena.device->now.regions == 0; now += 100'000'000) {
     arena.sends.Refresh(now);
     arena.sends.Find(arena.memory.data());
     if (arena.wants_tending) arena.Update(now);
@@ -154,12 +153,12 @@ TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingIsSentFromIt) {
   paper.sends.Return(*known);
   EXPECT_FALSE(paper.sends.has_left());
   EXPECT_FALSE(mapped.expired());
-  EXPECT_EQ(paper.device->now.arena_regions, 1u) << "and it still counts";
+  EXPECT_EQ(paper.device->now.regions, 1u) << "and it still counts";
   paper.sends.Return(*known);
   ASSERT_TRUE(paper.sends.has_left());
   paper.sends.DropLeft();
   EXPECT_TRUE(mapped.expired());
-  EXPECT_EQ(paper.device->now.arena_regions, 0u);
+  EXPECT_EQ(paper.device->now.regions, 0u);
 }
 
 TEST(ArenaRegionsTest, AnUnusedArenaIsUnmappedAtOnce) {
@@ -183,7 +182,7 @@ TEST(ArenaRegionsTest, KeepsNothingOfAClientThatLeftMeanwhile) {
   paper.sends.Find(memory.data());
   paper.regions.Remove(memory.data());
   paper.Update();
-  EXPECT_EQ(paper.device->now.arena_regions, 0u);
+  EXPECT_EQ(paper.device->now.regions, 0u);
   EXPECT_EQ(paper.device->asked, 0);
 }
 

@@ -12,11 +12,6 @@ namespace mlxcomm::rdma {
 
 class FakeLibraryTest : public testing::Test {
  protected:
-  FakeLibraryTest() {
-    auto loaded = LoadLibrary(FAKE_VERBS_LIBRARY);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    library_ = *std::move(loaded);
-  }
   ~FakeLibraryTest() override {
     EXPECT_EQ(TakeFaults(), "");
     Want("");
@@ -25,7 +20,7 @@ class FakeLibraryTest : public testing::Test {
   std::string TakeFaults() { return control_.TakeFaults(); }
 
   std::shared_ptr<Device> Open(const std::string& name, const Limits& limits = {}) {
-    auto opened = library_->Open(name, limits);
+    auto opened = OpenDevice(library_, name, limits);
     EXPECT_TRUE(opened.ok()) << opened.status();
     return opened.ok() ? *opened : nullptr;
   }
@@ -42,7 +37,7 @@ class FakeLibraryTest : public testing::Test {
   }
 
   FakeVerbsControl control_;
-  std::unique_ptr<Library> library_;
+  std::string library_ = FAKE_VERBS_LIBRARY;
 };
 
 }  // namespace mlxcomm::rdma

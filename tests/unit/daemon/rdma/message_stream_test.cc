@@ -128,20 +128,6 @@ TEST(MessageStreamTest, LosesOnlyTheFramesThatWereInALostMessage) {
   EXPECT_EQ(pair.ends[1].stream->lost_messages(), 1u);
 }
 
-// A frame over many messages, one of which is lost in the middle: messages with only the rest of it
-// are skipped.
-TEST(MessageStreamTest, SkipsTheRestOfAPartlyLostFrame) {
-  Pair pair;
-  int number = 0;
-  pair.lose = [&](int from) { return from == 0 && ++number == 3; };
-  for (std::uint64_t sequence = 1; sequence <= 2; ++sequence) {
-    while (!pair.ends[0].Write(sequence, 60'000)) pair.Turn();
-    pair.Turn();
-  }
-  pair.Turn();
-  EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
-}
-
 // Why: while half a frame is kept here, its copy on another rail looks like a duplicate.
 // How: the end of a frame is lost, and an empty message reveals it.
 TEST(MessageStreamTest, ReportsAGapBeforeMoreFramesArrive) {

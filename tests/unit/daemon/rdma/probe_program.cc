@@ -9,5 +9,5 @@ int main(int argc, char** argv) {
   using namespace mlxcomm::rdma;
   if (argc == 3 && std::strcmp(argv[1], kDriverArgument) == 0) return RunDriver(kDriverSocket);
   if (argc != 3 || std::strcmp(argv[1], kProbeArgument) != 0) return 2;
-  return RunProbe(argv[2], Limits());
+  return RunProbe(argv[2]);
 }

@@ -111,11 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, ProbeCallTest,
                          testing::Values("ibv_get_device_list", "ibv_free_device_list",
                                          "ibv_get_device_name", "ibv_open_device",
                                          "ibv_close_device", "ibv_query_device", "ibv_query_port",
-                                         "ibv_query_gid", "ibv_alloc_pd", "ibv_dealloc_pd",
-                                         "ibv_reg_mr", "ibv_dereg_mr", "ibv_create_comp_channel",
-                                         "ibv_destroy_comp_channel", "ibv_create_cq",
-                                         "ibv_destroy_cq", "ibv_create_qp", "ibv_modify_qp",
-                                         "ibv_query_qp", "ibv_destroy_qp"),
+                                         "ibv_query_gid"),
                          [](const auto& call) { return std::string(call.param); });
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "daemon/platform/machine.h"
 #include "daemon/rail/arrival_claims.h"
-#include "daemon/rdma/rdma_rail.h"
+#include "daemon/rdma/rail_thread.h"
 #include "tests/unit/looks.h"
 
 namespace mlxcomm::rdma::rail_thread_test {
@@ -25,8 +25,6 @@ class PaperPair final : public QueuePair {
   explicit PaperPair(Polling poll) : poll_(std::move(poll)) {}
 
   const QueuePairAddress& address() const override { return address_; }
-  std::uint32_t receives() const override { return kMessages; }
-  std::uint32_t sends() const override { return kMessages; }
   std::span<std::byte> Slot(std::uint32_t slot) override {
     return {memory_.data() + std::size_t{slot} * 4096, 4096};
   }
@@ -44,7 +42,7 @@ class PaperPair final : public QueuePair {
   absl::Status Arm() override { return absl::OkStatus(); }
 
  private:
-  const QueuePairAddress address_;
+  const QueuePairAddress address_ = {.receives = kMessages};
   const Polling poll_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(2 * kMessages * 4096);
 };
@@ -52,12 +50,9 @@ class PaperPair final : public QueuePair {
 class RailThreadTest : public testing::Test {
  protected:
   std::unique_ptr<RdmaRail> Start(PaperPair::Polling poll) {
-    RdmaRail::Ready ready{std::make_unique<PaperPair>(std::move(poll)),
-                          Service::kUnreliable,
-                          kMessages,
-                          1,
-                          "here",
-                          "there"};
+    ReadyPair ready{.pair = std::make_unique<PaperPair>(std::move(poll)),
+                    .peer_receives = kMessages,
+                    .connection = 1};
     auto rail = RdmaRail::Create(ready, bell);
     EXPECT_TRUE(rail.ok()) << rail.status();
     EXPECT_TRUE((*rail)->Start(false, claims).ok());
@@ -86,7 +81,7 @@ TEST_F(RailThreadTest, GoesDownOnACompletionThatWasNotPosted) {
                                                    {kMessages, true},
                                                    {0xffffffff, true}}) {
     auto rail = Start([slot = slot, receive = receive](std::span<Completion> completions) {
-      completions[0] = {slot, receive, true, 4096, ""};
+      completions[0] = {slot, receive, 4096};
       return 1;
     });
     EXPECT_THAT(WhyDown(*rail), testing::HasSubstr("was not posted")) << slot << receive;

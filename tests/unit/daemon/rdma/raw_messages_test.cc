@@ -77,7 +77,7 @@ TEST(RawMessagesTest, SendsNoMessageAcrossTheEndOfARegion) {
     arena->Update();
   }
   const std::uint32_t most = limits.arena_regions_max;
-  EXPECT_EQ(arena->device->now.arena_regions, most);
+  EXPECT_EQ(arena->device->now.regions, most);
   Pair pair(16, kSlot, std::move(arena));
   SendAll(pair, 40, 200'000);
   EXPECT_EQ(pair.ends[1].frames, UpTo(40));

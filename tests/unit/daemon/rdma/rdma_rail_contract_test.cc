@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "daemon/rdma/rdma_rail.h"
+#include "daemon/rdma/rail_thread.h"
 #include "tests/unit/daemon/link/rail_contract.h"
 #include "tests/unit/daemon/rdma/fake_verbs_control.h"
 #include "tests/unit/looks.h"
@@ -32,11 +32,9 @@ class RdmaRails final : public RailMaker {
   RdmaRails(const Devices& on, const rdma::Limits& limits, const std::string& wanted)
       : is_fake_(!on.library.empty()), limits_(limits) {
     control_.Want(wanted);
-    auto library = rdma::LoadLibrary(on.library);
-    EXPECT_TRUE(library.ok()) << library.status();
     for (std::size_t i : {0u, 1u}) {
       gids_[i] = on.gids[i];
-      auto device = (*library)->Open(on.names[i], limits);
+      auto device = rdma::OpenDevice(on.library, on.names[i], limits);
       EXPECT_TRUE(device.ok()) << device.status();
       devices_[i] = *std::move(device);
     }
@@ -65,11 +63,15 @@ class RdmaRails final : public RailMaker {
       EXPECT_TRUE(pairs[i]->Connect(pairs[1 - i]->address()).ok());
     }
     numbers_.push_back({pairs[0]->address().number, pairs[1]->address().number});
-    const std::uint32_t receives[2] = {pairs[0]->receives(), pairs[1]->receives()};
+    const std::uint32_t receives[2] = {pairs[0]->messages(), pairs[1]->messages()};
     std::array<std::unique_ptr<rail::Rail>, 2> rails;
     for (std::size_t i : {0u, 1u}) {
-      rdma::RdmaRail::Ready ready{std::move(pairs[i]), limits_.service, receives[1 - i],
-                                  numbers_.size(),     "here",          "there"};
+      rdma::ReadyPair ready{.pair = std::move(pairs[i]),
+                            .service = limits_.service,
+                            .peer_receives = receives[1 - i],
+                            .connection = numbers_.size(),
+                            .local_address = "here",
+                            .remote_address = "there"};
       const auto side = i == 0 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores;
       ready.scheduling = queue::SchedulingPolicy::Choose(side, 2);
       auto rail = rdma::RdmaRail::Create(ready, bell);

@@ -112,6 +112,9 @@ class RdmaRailsTest : public FabricTest {
     return true;
   }
   bool BothUp() { return IsUp(*a, v1::Transport::rdma) && IsUp(*b, v1::Transport::rdma); }
+  bool BothDown(v1::Transport::Value transport) {
+    return !IsUp(*a, transport) && !IsUp(*b, transport);
+  }
   void Carry(std::size_t bytes) {
     std::vector<std::byte> source(bytes);
     Carry(source);

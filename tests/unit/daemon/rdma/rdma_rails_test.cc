@@ -29,8 +29,7 @@ TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   for (int round = 0; round < 3; ++round) {
     control.Want("break rdma_en1");
-    ASSERT_TRUE(RunUntil(
-        both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
+    ASSERT_TRUE(RunUntil(both(), [&] { return BothDown(v1::Transport::rdma); }));
     Carry(1024 * 1024);
     control.Want("");
     ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
@@ -79,8 +78,7 @@ TEST_F(RdmaRailsTest, SendsHeartbeatsWhileIdleAndEndsWithoutThem) {
   }));
   EXPECT_TRUE(BothUp());
   control.Want("mute rdma_en1");
-  ASSERT_TRUE(RunUntil(
-      both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothDown(v1::Transport::rdma); }));
   EXPECT_TRUE(IsUp(*a, v1::Transport::tcp));
   control.Want("");
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
@@ -104,8 +102,7 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsDown) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   cable->PullOut();
-  ASSERT_TRUE(RunUntil(
-      both(), [&] { return !IsUp(*a, v1::Transport::tcp) && !IsUp(*b, v1::Transport::tcp); }));
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothDown(v1::Transport::tcp); }));
   Carry(2 * 1024 * 1024);
   EXPECT_TRUE(BothUp());
   cable->PlugIn();
@@ -132,8 +129,7 @@ TEST_F(RdmaRailsTest, StaysIfTheConnectionIsProvedAgainAndEndsOtherwise) {
   Carry(1024 * 1024);
 
   cable->PullOut();  // Leaves no connection that could be proved again.
-  ASSERT_TRUE(RunUntil(
-      both(), [&] { return !IsUp(*a, v1::Transport::tcp) && !IsUp(*b, v1::Transport::tcp); }));
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothDown(v1::Transport::tcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
@@ -176,15 +172,15 @@ TEST_F(RdmaRailsTest, SurvivesInvalidMessagesOfANeighbour) {
     message.services = static_cast<std::uint32_t>(random() % 3);
     message.message_bytes = 4096u << random() % 14;
     message.messages = 4 + static_cast<std::uint32_t>(random() % 4096);
-    message.queue_pair = static_cast<std::uint32_t>(random());
-    message.receives = 4;
-    message.mtu_bytes = 1024;
+    message.address.number = static_cast<std::uint32_t>(random());
+    message.address.receives = 4;
+    message.address.mtu_bytes = 1024;
     if (i % 3 == 0) {  // Random bits.
       for (std::size_t at = 0; at < sizeof message; at += 1 + random() % 40) {
         reinterpret_cast<std::uint8_t*>(&message)[at] ^= static_cast<std::uint8_t>(random());
       }
     }
-    if (i % 2 == 0) message.queue_pair &= 0xffffff;
+    if (i % 2 == 0) message.address.number &= 0xffffff;
     ASSERT_TRUE(say(*a, *b, message).ok());
     ASSERT_TRUE(say(*b, *a, message).ok());
     if (i % 10 == 0) RunUntil(both(), [&, turns = 0]() mutable { return ++turns > 20; });
@@ -260,8 +256,7 @@ TEST_F(RdmaRailsTest, KeepsAnArenaOnlyForADriverThatHangs) {
   EXPECT_TRUE(std::equal(target.begin(), target.end(), arena.bytes().begin()));
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
-  ASSERT_TRUE(RunUntil(
-      both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothDown(v1::Transport::rdma); }));
   EXPECT_TRUE(arena.is_mapped());
   Carry(1024 * 1024);
 

@@ -24,36 +24,38 @@ struct Side : SetupPort {
               limits) {}
 
   void Send(const RailSetup& message) override { sent.push_back(message); }
-  void Make(std::uint64_t attempt, const QueuePairShape& with) override {
+  void Make(const QueuePairShape& with) override {
     shape = with;
-    making = attempt;
+    making = true;
   }
-  void Connect(std::uint64_t attempt, const QueuePairAddress& peer) override {
-    connecting = attempt;
+  void Connect(const QueuePairAddress& peer) override {
+    connecting = true;
     to = peer.number;
   }
-  absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& peer,
-                       std::uint32_t peer_receives) override {
+  absl::Status AddRail(std::uint64_t attempt, Service service,
+                       const QueuePairAddress& peer) override {
     rails.push_back(attempt);
     EXPECT_EQ(service, shape.service);
     EXPECT_EQ(peer.number, number == 11 ? 22u : 11u);
-    EXPECT_EQ(peer_receives, receives);
+    EXPECT_EQ(peer.receives, receives);
     return added;
   }
-  void Drop(std::uint64_t attempt) override { dropped.push_back(attempt); }
+  void Drop() override { dropped.push_back(setup.attempt()); }
 
   // Acts as the driver.
   void Drive(std::uint64_t now) {
-    if (making != 0 && !hangs) {
-      absl::StatusOr<QueuePairAddress> made = QueuePairAddress{{}, number, 5, 0, 1024};
+    if (making && !hangs) {
+      absl::StatusOr<QueuePairAddress> made = QueuePairAddress{{}, number, 5, receives, 0, 1024};
       if (!make_status.ok()) made = make_status;
       if (unreliable_only && shape.service == Service::kReliable) {
         made = absl::UnimplementedError("no reliable queue pairs");
       }
-      setup.OnMade(std::exchange(making, 0), made, receives, now);
+      making = false;
+      setup.OnMade(made, now);
     }
-    if (connecting != 0 && !hangs) {
-      setup.OnConnected(std::exchange(connecting, 0), connect_status, now);
+    if (connecting && !hangs) {
+      connecting = false;
+      setup.OnConnected(connect_status, now);
     }
   }
 
@@ -61,8 +63,8 @@ struct Side : SetupPort {
   Setup setup;
   std::deque<RailSetup> sent;
   QueuePairShape shape;
-  std::uint64_t making = 0;
-  std::uint64_t connecting = 0;
+  bool making = false;
+  bool connecting = false;
   std::uint32_t to = 0;
   std::uint32_t receives = 16;
   bool hangs = false;
@@ -76,9 +78,12 @@ struct Side : SetupPort {
 
 class SetupTest : public testing::Test {
  protected:
-  void Run(const Limits& a = {}, const Limits& b = {}) {
+  void Make(const Limits& a = {}, const Limits& b = {}) {
     offerer = std::make_unique<Side>(true, a);
     answerer = std::make_unique<Side>(false, b);
+  }
+  void Run(const Limits& a = {}, const Limits& b = {}) {
+    Make(a, b);
     Settle();
   }
   void Settle() {
@@ -161,8 +166,7 @@ TEST_F(SetupTest, MakesARailOfOneAttemptOnBothSides) {
 
 // Why: a side that sends before the other has posted its receives would lose the message.
 TEST_F(SetupTest, NeitherSideHasARailBeforeTheOtherHasConnected) {
-  offerer = std::make_unique<Side>(true, Limits());
-  answerer = std::make_unique<Side>(false, Limits());
+  Make();
   answerer->hangs = true;
   Settle();
   EXPECT_TRUE(offerer->rails.empty());
@@ -194,8 +198,7 @@ TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
 // Why: only making a queue pair shows what a device supports; configurations may not know.
 TEST_F(SetupTest, FallsBackToUnreliableServiceIfADriverHasNoOther) {
   for (const bool at_offerer : {true, false}) {
-    offerer = std::make_unique<Side>(true, LinuxLimits());
-    answerer = std::make_unique<Side>(false, LinuxLimits());
+    Make(LinuxLimits(), LinuxLimits());
     (at_offerer ? offerer : answerer)->unreliable_only = true;
     Settle();
     EXPECT_TRUE(BothUp()) << offerer->setup.detail() << "; " << answerer->setup.detail();
@@ -209,8 +212,7 @@ TEST_F(SetupTest, UsesNoMoreMemoryThanItsOwnLimitsAllow) {
   Limits large;
   large.message_bytes = 4 * Limits().message_bytes;
   large.messages_max = 4000;
-  offerer = std::make_unique<Side>(true, large);
-  answerer = std::make_unique<Side>(false, Limits());
+  Make(large, Limits());
   offerer->receives = answerer->receives = Limits().messages_max / 4;
   Settle();
   EXPECT_TRUE(BothUp());
@@ -220,7 +222,7 @@ TEST_F(SetupTest, UsesNoMoreMemoryThanItsOwnLimitsAllow) {
   large.message_bytes = 16 * 1024 * 1024 - 4096;
   Run(large, Limits());
   EXPECT_FALSE(BothUp());
-  EXPECT_EQ(answerer->making, 0u);
+  EXPECT_FALSE(answerer->making);
   EXPECT_NE(offerer->setup.detail().find("the other side: messages of 16773120 bytes"),
             std::string::npos)
       << offerer->setup.detail();
@@ -230,8 +232,7 @@ TEST_F(SetupTest, UsesNoMoreMemoryThanItsOwnLimitsAllow) {
 // notification.
 TEST_F(SetupTest, BothSidesGiveUpIfOneCannotAddTheRail) {
   for (const bool at_offerer : {true, false}) {
-    offerer = std::make_unique<Side>(true, Limits());
-    answerer = std::make_unique<Side>(false, Limits());
+    Make();
     (at_offerer ? offerer : answerer)->added = absl::AbortedError("there is one already");
     Settle();
     EXPECT_EQ(offerer->setup.state(), Setup::State::kIdle);
@@ -242,8 +243,7 @@ TEST_F(SetupTest, BothSidesGiveUpIfOneCannotAddTheRail) {
 }
 
 TEST_F(SetupTest, BothSidesReportWhyAndRetryWithGrowingPauses) {
-  offerer = std::make_unique<Side>(true, Limits());
-  answerer = std::make_unique<Side>(false, Limits());
+  Make();
   answerer->make_status = rail::WithReason(absl::ResourceExhaustedError("no queue pair left"),
                                            LinkReason::kDeviceExhausted);
   Settle();
@@ -269,30 +269,24 @@ TEST_F(SetupTest, BothSidesReportWhyAndRetryWithGrowingPauses) {
 }
 
 TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
-  offerer = std::make_unique<Side>(true, Limits());
-  answerer = std::make_unique<Side>(false, Limits());
-  answerer->hangs = true;
-  Settle();
-  const std::uint64_t attempt = answerer->making;
-  Wait(Setup::kAttemptNs);
-  EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
-  for (const Side* side : {offerer.get(), answerer.get()}) {
-    EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
+  for (const bool at_offerer : {true, false}) {
+    Make();
+    Side& hung = at_offerer ? *offerer : *answerer;
+    hung.hangs = true;
+    Settle();
+    Wait(Setup::kAttemptNs);
+    EXPECT_EQ(hung.setup.state(), Setup::State::kIdle);
+    for (const Side* side : {offerer.get(), answerer.get()}) {
+      EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
+    }
+    if (at_offerer) {
+      EXPECT_EQ(hung.setup.reason(), LinkReason::kDriverSilent);
+      EXPECT_FALSE(hung.setup.peers_reason());
+    }
+    // The call returns after all, but its result is no longer needed.
+    hung.setup.OnMade(QueuePairAddress{}, now);
+    EXPECT_EQ(hung.setup.state(), Setup::State::kIdle);
   }
-  // The call returns after all, but its result is no longer needed.
-  answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
-  EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
-}
-
-TEST_F(SetupTest, ReportsThatItsOwnDriverDoesNotAnswer) {
-  offerer = std::make_unique<Side>(true, Limits());
-  answerer = std::make_unique<Side>(false, Limits());
-  offerer->hangs = true;
-  Settle();
-  Wait(Setup::kAttemptNs);
-  EXPECT_EQ(offerer->setup.detail(), "the driver does not answer");
-  EXPECT_EQ(offerer->setup.reason(), LinkReason::kDriverSilent);
-  EXPECT_FALSE(offerer->setup.peers_reason());
 }
 
 TEST_F(SetupTest, GivesUpOnAPeerThatDoesNotAnswer) {
@@ -357,22 +351,20 @@ TEST_F(SetupTest, RefusesInvalidOffers) {
     offer.attempt = 7;
     offer.message_bytes = 20480;
     offer.messages = 32;
-    offer.receives = 32;
-    offer.queue_pair = 11;
-    offer.mtu_bytes = 1024;
+    offer.address = {.number = 11, .receives = 32, .mtu_bytes = 1024};
     change(offer);
     side.setup.OnMessage(offer, 0);
-    return side.making == 7;
+    return side.making;
   };
   EXPECT_TRUE(taken([](auto&) {}));
   EXPECT_FALSE(taken([](auto& offer) { offer.attempt = 0; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.message_bytes = 100; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.message_bytes = 17'000'000; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.messages = 1; }));
-  EXPECT_FALSE(taken([](auto& offer) { offer.receives = 33; }));
-  EXPECT_FALSE(taken([](auto& offer) { offer.queue_pair = 1u << 24; }));
-  EXPECT_FALSE(taken([](auto& offer) { offer.first_packet = 1u << 24; }));
-  EXPECT_FALSE(taken([](auto& offer) { offer.mtu_bytes = 100; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.address.receives = 33; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.address.number = 1u << 24; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.address.first_packet = 1u << 24; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.address.mtu_bytes = 100; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.services = 2; }));
   EXPECT_FALSE(taken([](auto& offer) { offer.kind = static_cast<SetupKind>(99); }));
 }

@@ -30,15 +30,14 @@ class PaperDevice final : public Device {
     PaperRegion(PaperDevice& device, std::shared_ptr<const void> owner, std::byte* data,
                 std::uint64_t bytes)
         : Region(data, bytes, ++device.registered), device_(device), owner_(std::move(owner)) {
-      ++device_.now.arena_regions;
+      ++device_.now.regions;
     }
-    ~PaperRegion() override { --device_.now.arena_regions; }
+    ~PaperRegion() override { --device_.now.regions; }
 
    private:
     PaperDevice& device_;
     const std::shared_ptr<const void> owner_;
   };
-  const std::string& name() const override { return name_; }
   const Limits& limits() const override { return limits_; }
   bool IsThere() override { return true; }
   DeviceUse use() const override { return now; }
@@ -61,19 +60,18 @@ class PaperDevice final : public Device {
   bool refuses = false;
 
  private:
-  const std::string name_ = "paper";
   const Limits limits_;
 };
 
 // An arena whose regions are made as soon as they are requested.
-struct PaperArena final : ArenaRegionsPort {
+struct PaperArena {
   explicit PaperArena(const Limits& limits = {}, std::size_t bytes = 4 << 20)
-      : memory(bytes), regions(limits, *this), sends({std::shared_ptr<void>(), &regions}) {
+      : memory(bytes),
+        regions(limits, [this] { wants_tending = true; }),
+        sends({std::shared_ptr<void>(), &regions}) {
     regions.Add({nullptr, memory.data(), memory.size()});
     sends.Refresh(0);
   }
-  void UpdateSoon() override { wants_tending = true; }
-  DeviceUse Use() const override { return device->use(); }
   void Update(std::uint64_t now_ns = 1) {
     wants_tending = false;
     regions.Update(device, now_ns);
@@ -119,8 +117,7 @@ struct End {
     for (std::uint32_t slot = 0; slot < messages; ++slot) receives.push_back(slot);
     SendRegions* const regions = arena == nullptr ? nullptr : &arena->sends;
     stream = std::make_unique<MessageStream>(
-        MessageStream::Shape{memory.data(), slot_bytes, messages, messages, messages, 77, regions},
-        now);
+        MessageStream::Shape{memory.data(), slot_bytes, messages, messages, 77, regions}, now);
   }
 
   // Writes a frame whose payload follows from its number; false: call again to write the rest.

@@ -31,7 +31,7 @@ TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
       {"pair-rc", "has no reliable queue pairs"},
       {"region-local", "did not register memory"},
       {"receives-before", "refused a receive"},
-      {"message-short", "the receive failed: local length error"}};
+      {"message-short", "a receive failed: local length error"}};
   const std::map<std::string, std::string> expected = {
       {"describe", "max_qp 11"},
       {"depth", "of 4095 requested"},
@@ -52,7 +52,6 @@ TEST_F(TrialsTest, ReportWhatApplesDevicesAreSaidToAccept) {
   }
   const std::string faults = TakeFaults();
   EXPECT_THAT(faults, HasSubstr("a region reaches over 4 GiB"));
-  EXPECT_THAT(faults, HasSubstr("was moved to the error state before it was destroyed"));
 }
 
 TEST_F(TrialsTest, ReportWhatLinuxDevicesAccept) {
@@ -66,7 +65,8 @@ TEST_F(TrialsTest, ReportWhatLinuxDevicesAccept) {
 TEST_F(TrialsTest, ReportWhereADriverFails) {
   Want("fail ibv_reg_mr");
   EXPECT_THAT(std::string(Run("pair-uc").status().message()), HasSubstr("did not register memory"));
-  EXPECT_THAT(Run("regions").value_or(""), HasSubstr("0 at once; then: Input/output error"));
+  EXPECT_THAT(Run("regions").value_or(""),
+              HasSubstr("0 at once; then: RDMA device rdma_en1 did not register"));
   Want("fail ibv_open_device");
   EXPECT_THAT(std::string(Run("describe").status().message()), HasSubstr("cannot be opened"));
 }
