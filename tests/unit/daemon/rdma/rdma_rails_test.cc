@@ -243,7 +243,7 @@ TEST_F(RdmaRailsTest, KeepsAnArenaOnlyForADriverThatHangs) {
   std::vector<std::byte> target(Arena::kBytes);
   const std::uint64_t before = Rdma(*a).direct_bytes();
   // A rail that has become slow may get nothing in one round.
-  int expected = a->released[9];
+  std::uint64_t expected = a->released[9];
   const auto is_direct = [&] { return Rdma(*a).direct_bytes() > before; };
   for (int i = 0; i < 100 && !is_direct(); ++i) {
     SendChunks(*a, *b, arena.bytes(), target);
