@@ -46,11 +46,6 @@ std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_el
 // Returns whether other threads can help.
 bool HasSeveralPieces(const collective::LocalWork& work);
 
-// For work in a step that reads and writes `step_bytes` in all.
-inline reduce::Stores StoresFor(std::uint64_t step_bytes, std::uint64_t cache_bytes) {
-  return step_bytes > cache_bytes / 8 ? reduce::Stores::kNonTemporal : reduce::Stores::kWholeLines;
-}
-
 // Combines or copies these elements.
 void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
             reduce::Stores stores);

@@ -19,15 +19,19 @@ std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements)
   return elements * DataTypeBytes(work.type);
 }
 
+reduce::StoredWork StoredWorkOf(const collective::LocalWork& work) {
+  return {work.type, work.input_count, work.step_bytes};
+}
+
 }  // namespace
 
 Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
-                 record::FlightRecorder& recorder)
+                 record::FlightRecorder& recorder, std::uint64_t cache_bytes)
     : scheduling_(scheduling),
       loop_bell_(loop_bell),
       recorder_(recorder),
       slots_(std::make_unique<Slot[]>(kWorksMax)),
-      cache_bytes_(platform::LastLevelCacheBytes()) {
+      store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes(), kPieceBytes) {
   done_here_.reserve(kWorksMax);
   if (scheduling.workers > 0) loop_track_ = recorder.AddTrack(record::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
@@ -62,7 +66,8 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.work = work;
   slot.cookie = cookie;
   slot.operation = operation;
-  slot.stores = StoresFor(work->step_bytes, cache_bytes_);
+  slot.stores = store_choice_.Choose(StoredWorkOf(*work));
+  slot.work_ns.store(0, std::memory_order_relaxed);
   slot.piece_elements = ElementsOfPiece(*work);
   const std::uint64_t pieces = PiecesOf(*work, slot.piece_elements);
   slot.left.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
@@ -127,6 +132,7 @@ bool Workers::DoPiece(const Piece& piece, record::EventRing* track, std::uint64_
   now_ns = platform::MonotonicNow();
   event.duration_ns = now_ns - event.time_ns;
   if (track != nullptr) track->Write(event);
+  slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
   // All threads' writes happen before the loop learns of it.
   return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
@@ -146,6 +152,8 @@ std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
   const std::size_t before = done.size();
   const auto answer = [&](std::uint32_t index) {
     Slot& slot = slots_[index];
+    store_choice_.Learn(StoredWorkOf(*slot.work), slot.stores, BytesTouched(*slot.work),
+                        slot.work_ns.load(std::memory_order_relaxed));
     slot.used = false;
     ++polled_;
     done.push_back(slot.cookie);

@@ -21,7 +21,7 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/rail/spsc_ring.h"
 #include "daemon/record/flight_recorder.h"
-#include "daemon/reduce/kernels.h"
+#include "daemon/reduce/store_choice.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
@@ -31,9 +31,9 @@ class Workers {
  public:
   static constexpr std::size_t kWorksMax = 1024;  // Submitted and not polled.
 
-  // Workers record their work in `recorder`.
+  // Workers record their work in `recorder`. cache_bytes 0: this machine's last-level cache.
   Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
-          record::FlightRecorder& recorder);
+          record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
 
   // False: the ring is full, or there is no worker; the caller does the work.
@@ -49,6 +49,8 @@ class Workers {
   bool PrepareToSleep();
   void WakeUp();
 
+  const reduce::StoreChoice& store_choice() const { return store_choice_; }
+
  private:
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> cursor{0};  // PieceCursor
@@ -58,6 +60,7 @@ class Workers {
     std::uint64_t cookie = 0;
     std::uint64_t piece_elements = 0;
     reduce::Stores stores = reduce::Stores::kOrdinary;
+    std::atomic<std::uint64_t> work_ns{0};  // The sum over all pieces.
     OperationKey operation;
   };
   struct Piece {
@@ -100,7 +103,7 @@ class Workers {
   std::atomic<std::uint32_t> loop_core_{0};  // Set by the last Submit.
   std::vector<std::unique_ptr<Worker>> workers_;
   record::EventRing* loop_track_ = nullptr;
-  const std::uint64_t cache_bytes_;  // The last level.
+  reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;
   std::vector<std::uint32_t> done_here_;  // Slots that the loop has finished.
 };

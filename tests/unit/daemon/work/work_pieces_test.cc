@@ -51,11 +51,6 @@ TEST(WorkPiecesTest, AreNeverMoreThanCanBeCounted) {
   }
 }
 
-TEST(WorkPiecesTest, AreStoredPastTheCacheIfTheirStepWouldFillIt) {
-  EXPECT_EQ(StoresFor(1 << 20, 8 << 20), reduce::Stores::kWholeLines);
-  EXPECT_EQ(StoresFor((1 << 20) + 1, 8 << 20), reduce::Stores::kNonTemporal);
-}
-
 TEST(WorkPiecesTest, AreTakenOnceFromBothEndsWhicheverThreadIsLate) {
   std::uint64_t word = PieceCursor::Of(PieceCursor::kPiecesMax);
   for (std::uint64_t i = 0; i < PieceCursor::kPiecesMax; ++i) {

@@ -153,6 +153,27 @@ TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   for (int i = 0; i < 100; ++i) const Workers workers(Scheduling(2), bell, recorder);
 }
 
+// Why: nothing else shows that the choice reaches the work items, and that their times reach the
+// choice.
+TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
+  const Sums sums(1, 50'000);  // 600 kB read and written.
+  Workers workers(Scheduling(1), bell, recorder, 1'000'000);
+  collective::LocalWork work = *sums[0];
+  work.step_bytes = 600'000;
+  const reduce::StoredWork stored{work.type, work.input_count, work.step_bytes};
+  ASSERT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kNonTemporal);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t pass = 1; pass <= 32; ++pass) {
+    ASSERT_TRUE(workers.Submit(&work, pass, {}));
+    while (done.size() < pass) {
+      workers.Help();
+      workers.Poll(done);
+    }
+  }
+  EXPECT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kWholeLines) << "a trial";
+  EXPECT_TRUE(sums.IsDone(0));
+}
+
 TEST_F(WorkersTest, DoNotExistIfNoneAreConfigured) {
   const Sums sums(1, 4);
   Workers workers(Scheduling(0), bell, recorder);
