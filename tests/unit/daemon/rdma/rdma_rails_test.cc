@@ -243,16 +243,16 @@ TEST_F(RdmaRailsTest, KeepsAnArenaOnlyForADriverThatHangs) {
   std::vector<std::byte> target(Arena::kBytes);
   const std::uint64_t before = Rdma(*a).direct_bytes();
   // A rail that has become slow may get nothing in one round.
-  std::uint64_t expected = a->released[9];
+  std::ptrdiff_t expected = Released();
   const auto is_direct = [&] { return Rdma(*a).direct_bytes() > before; };
   for (int i = 0; i < 100 && !is_direct(); ++i) {
     SendChunks(*a, *b, arena.bytes(), target);
     expected += 32;
-    ASSERT_TRUE(RunUntil(both(), [&] { return is_direct() || a->released[9] == expected; }));
+    ASSERT_TRUE(RunUntil(both(), [&] { return is_direct() || Released() == expected; }));
   }
   ASSERT_TRUE(is_direct());
   control.Want("delay_us 3000\nhang ibv_post_send\nhang ibv_poll_cq");
-  ASSERT_TRUE(RunUntil(both(), [&] { return a->released[9] == expected; }));
+  ASSERT_TRUE(RunUntil(both(), [&] { return Released() == expected; }));
   EXPECT_TRUE(std::equal(target.begin(), target.end(), arena.bytes().begin()));
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();

@@ -276,9 +276,9 @@ TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
     Settle();
     Wait(Setup::kAttemptNs);
     EXPECT_EQ(hung.setup.state(), Setup::State::kIdle);
-    for (const Side* side : {offerer.get(), answerer.get()}) {
-      EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
-    }
+    // The offering side waits as long for the answer as the answering side for its driver.
+    EXPECT_NE(hung.setup.detail().find("does not answer"), std::string::npos);
+    EXPECT_NE(offerer->setup.detail().find("does not answer"), std::string::npos);
     if (at_offerer) {
       EXPECT_EQ(hung.setup.reason(), LinkReason::kDriverSilent);
       EXPECT_FALSE(hung.setup.peers_reason());
