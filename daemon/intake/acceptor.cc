@@ -19,6 +19,7 @@
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "proto/queue/descriptor_passing.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -65,6 +66,7 @@ absl::Status Acceptor::ListenAgain() {
   acceptor_.open(LocalStream(), error);
   if (!error) {
     ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    queue::RefuseDescriptors(acceptor_.native_handle());  // Its connections inherit it.
     if (absl::Status status = file_.Bind(acceptor_.native_handle()); !status.ok()) {
       Stop();
       return status;

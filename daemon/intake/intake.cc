@@ -15,6 +15,7 @@
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
+#include "proto/queue/socket_options.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::intake {
@@ -124,6 +125,7 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("cannot make a doorbell: ", std::strerror(errno))};
   }
+  queue::RefuseDescriptors(ends[0]);
   const FileDescriptor theirs(ends[1]);
   auto created =
       Session::Create(io_, next_session_, peer, token, FileDescriptor(ends[0]), arena_bytes, *this);

@@ -102,8 +102,11 @@ ssize_t ReceiveSome(int socket, void* data, std::size_t bytes, int* descriptors,
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  // Without it the system discards descriptors. Closing them here could block in a file system.
+  if (capacity > 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
   const ssize_t done = ::recvmsg(socket, &message, MSG_DONTWAIT | kCloseOnExec);
   if (done > 0) TakeDescriptors(message, descriptors, capacity, count);
   return done;

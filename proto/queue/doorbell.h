@@ -17,7 +17,7 @@ void RingDoorbell(int doorbell);
 enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 
 // Reads available bytes, up to a bound, without waiting. The caller then owns *descriptor, which
-// was sent with a byte (-1: none); with nullptr, descriptors are closed.
+// was sent with a byte (-1: none); with nullptr, the system discards descriptors.
 DoorbellState DrainDoorbell(int doorbell, int* descriptor = nullptr);
 // Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither, or a signal has
 // arrived.

@@ -20,6 +20,14 @@ bool SilenceSignals([[maybe_unused]] int socket) {
 #endif
 }
 
+void RefuseDescriptors([[maybe_unused]] int socket) {
+#if defined(__linux__)
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS, which older headers lack.
+  const int none = 0;
+  (void)::setsockopt(socket, SOL_SOCKET, kPassRights, &none, sizeof none);
+#endif
+}
+
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
 
 std::optional<PeerCredentials> FindPeer(int socket) {

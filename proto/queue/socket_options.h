@@ -14,6 +14,10 @@ extern const int kNoSignal;
 // Call it before the first send. False with errno set.
 bool SilenceSignals(int socket);
 
+// From Linux 6.16 on, nobody can pass descriptors over the socket: to discard one, the system may
+// have to wait for its file system or for a connection that lingers. Other systems ignore it.
+void RefuseDescriptors(int socket);
+
 struct PeerCredentials {
   uid_t uid = 0;
   pid_t pid = 0;  // 0 if it is not in our process namespace.

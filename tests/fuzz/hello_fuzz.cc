@@ -27,6 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -245,8 +246,10 @@ void SendPieces(GuardedListenSocket& listen_socket, int socket, const std::strin
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::size_t bytes = std::min(piece, text.size() - at);
     // If it was already refused, the rest has no reader.
-    (void)queue::SendWithDescriptors(socket, text.data() + at, bytes, &null,
-                                     at == 0 && file ? 1 : 0, 0);
+    const int count = at == 0 && file ? 1 : 0;
+    const bool sent = queue::SendWithDescriptors(socket, text.data() + at, bytes, &null, count, 0);
+    if (!sent && errno == EPERM)  // From Linux 6.16 on, the intake accepts no descriptors.
+      (void)queue::SendWithDescriptors(socket, text.data() + at, bytes, nullptr, 0, 0);
     listen_socket.Run();
   }
 }

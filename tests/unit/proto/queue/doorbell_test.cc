@@ -5,7 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
+
+#include "proto/queue/descriptor_passing.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::queue::doorbell_test {
 namespace {
@@ -54,6 +58,21 @@ TEST_F(DoorbellTest, ReadsALimitedPartOfAFlood) {
   while (DrainDoorbell(ends[0]) == DoorbellState::kRung) {
   }
   EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
+}
+
+// Why: to discard a connection that lingers, the system waits; a client could stop the daemon so.
+TEST_F(DoorbellTest, CanRefuseDescriptors) {
+  const char byte = 1;
+  ASSERT_TRUE(SendWithDescriptors(ends[1], &byte, 1, &ends[1], 1, 0));
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
+  const int none = 0;
+  if (::setsockopt(ends[0], SOL_SOCKET, 83, &none, sizeof none) != 0)
+    GTEST_SKIP() << "SO_PASSRIGHTS is for Linux 6.16 and later";
+  RefuseDescriptors(ends[0]);
+  EXPECT_FALSE(SendWithDescriptors(ends[1], &byte, 1, &ends[1], 1, 0));
+  EXPECT_EQ(errno, EPERM);
+  RingDoorbell(ends[1]);
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
 }
 
 }  // namespace
