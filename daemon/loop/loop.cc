@@ -147,7 +147,8 @@ bool Loop::Turn() {
 
 // There are no more operations before the next job, and the allocator would keep the pages.
 void Loop::ReleaseFreeMemory() {
-  if (release_due_ns_ <= now_ns_) {
+  // Freeing takes milliseconds, in which other nodes' operations would wait.
+  if (release_due_ns_ <= now_ns_ && !node_->links().forwards()) {
     release_due_ns_ = collective::kNever;
     scratch_->FreeKept();
     memory_release_.Start();
