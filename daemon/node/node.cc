@@ -371,8 +371,7 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
     own.set_answered(!seen.system().empty());  // Every system has a name.
     std::vector<link::NodeIdentity> others;
     for (const auto& [id, node] : nodes_) others.push_back(node);
-    probes_.Checkup(others, std::move(reply), port_.ReadClocks(),
-                    std::make_unique<AnswerToAll<v1::DoctorReply>>(std::exchange(doctors_, {})));
+    probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::exchange(doctors_, {}));
   });
 }
 
@@ -392,7 +391,7 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
     runner_.SendMessage(node, message);
     return true;
   }
-  if (!system_checks_.HasRoom()) return true;  // The asking node reports after a second: no answer.
+  if (!system_checks_.HasRoom()) return true;  // The asking node times out after a second.
   system_checks_.Ask(now_ns_, [this, node, message](const v1::NodeCheckup& seen) {
     v1::PeerMessage reported = message;
     *reported.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);

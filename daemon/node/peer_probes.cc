@@ -40,11 +40,14 @@ void PeerProbes::Ping(const link::NodeIdentity& node, const v1::PingRequest& req
 }
 
 void PeerProbes::Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply,
-                         Clocks now, std::unique_ptr<DoctorAnswer> answer) {
-  if (asks_.size() >= kAsksMax) return answer->Fail(kTooMany);
+                         Clocks now, std::vector<std::unique_ptr<DoctorAnswer>> answers) {
+  if (asks_.size() >= kAsksMax) {
+    for (const auto& answer : answers) answer->Fail(kTooMany);
+    return;
+  }
   const std::uint64_t query = next_query_++;
   Ask& ask = asks_[query];
-  ask.checkup = std::move(answer);
+  ask.checkups = std::move(answers);
   ask.begun = now;
   ask.deadline_ns = now.monotonic_ns + kCheckupWaitNs;
   ask.reply = std::move(reply);
@@ -109,7 +112,7 @@ void PeerProbes::Finish(Ask& ask, const std::string& why_not) {
   }
   auto& nodes = *ask.reply.mutable_nodes();
   std::ranges::sort(nodes.begin() + 1, nodes.end(), {}, &v1::NodeCheckup::name);
-  ask.checkup->Succeed(ask.reply);
+  for (const auto& checkup : ask.checkups) checkup->Succeed(ask.reply);
 }
 
 void PeerProbes::OnNodeLost(const NodeId& node) {

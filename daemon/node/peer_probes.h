@@ -42,9 +42,9 @@ class PeerProbes {
   // The answer copies `link`, which describes the route.
   void Ping(const link::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
             Clocks now, std::unique_ptr<PingAnswer> answer);
-  // `reply` holds this node's own part.
+  // `reply` holds this node's own part. All answers get the same.
   void Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply, Clocks now,
-               std::unique_ptr<DoctorAnswer> answer);
+               std::vector<std::unique_ptr<DoctorAnswer>> answers);
 
   // False if the message breaks a bound.
   static bool IsFine(const v1::Probe& probe) { return probe.payload().size() <= kPayloadBytesMax; }
@@ -57,8 +57,8 @@ class PeerProbes {
 
  private:
   struct Ask {
-    std::unique_ptr<PingAnswer> ping;  // Exactly one of the two is set.
-    std::unique_ptr<DoctorAnswer> checkup;
+    std::unique_ptr<PingAnswer> ping;  // Set for a ping only.
+    std::vector<std::unique_ptr<DoctorAnswer>> checkups;
     std::string node;  // ping
     std::uint32_t payload_bytes = 0;
     v1::LinkStatus link;

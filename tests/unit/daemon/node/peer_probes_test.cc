@@ -22,8 +22,12 @@ class PeerProbesTest : public testing::Test {
   void Checkup(std::uint64_t now_ns, std::uint64_t unix_ns) {
     v1::DoctorReply reply;
     reply.add_nodes()->set_name("a");
-    probes.Checkup({{Id(2), "c", "2"}, {Id(1), "b", "1"}}, reply, {now_ns, unix_ns},
-                   std::make_unique<KeptAnswer<v1::DoctorReply>>(checkup));
+    probes.Checkup({{Id(2), "c", "2"}, {Id(1), "b", "1"}}, reply, {now_ns, unix_ns}, One(checkup));
+  }
+  static std::vector<std::unique_ptr<DoctorAnswer>> One(Heard<v1::DoctorReply>& heard) {
+    std::vector<std::unique_ptr<DoctorAnswer>> answers;
+    answers.push_back(std::make_unique<KeptAnswer<v1::DoctorReply>>(heard));
+    return answers;
   }
   v1::ProbeAnswer AnswerTo(std::size_t sent) const {
     v1::ProbeAnswer answer;
@@ -110,7 +114,7 @@ TEST_F(PeerProbesTest, ComparesClocksAndListsWhoDidNotAnswer) {
 TEST_F(PeerProbesTest, AnswersAtOnceWhereThereAreNoOtherNodes) {
   v1::DoctorReply reply;
   reply.add_nodes()->set_name("a");
-  probes.Checkup({}, reply, {}, std::make_unique<KeptAnswer<v1::DoctorReply>>(checkup));
+  probes.Checkup({}, reply, {}, One(checkup));
   EXPECT_TRUE(checkup.reply.has_value());
 }
 
