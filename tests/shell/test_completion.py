@@ -144,7 +144,7 @@ def test_values_are_completed_and_arguments_of_options_are_not_verbs(shell, offe
     assert offers("mlxcommctl bench --op all_", tmp_path) == {"all_gather", "all_reduce", "all_to_all"}
     assert offers("mlxcommctl completion ", tmp_path) >= {"bash", "zsh", "fish"}
     # A job may have a verb's name.
-    assert "--tracks" in offers("mlxcommctl record --job bench --", tmp_path)
+    assert "--operations" in offers("mlxcommctl record --job bench --", tmp_path)
     assert "printf" in offers("mlxcommctl launch -n 2 -- print", tmp_path)
     assert not offers("mlxcommctl bench --rank ", tmp_path), "files are not numbers"
 

@@ -17,7 +17,6 @@ ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
     **ALL_TESTS_ARGUMENTS,
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
-    "record": ["--tracks"],
     "kill": ["train"],
 }
 # One line each: they may run forever.
@@ -88,7 +87,7 @@ def test_schema_of_a_verb_without_one_lists_those_that_exist():
 @pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "bench"])
 def test_a_verb_that_fails_reports_it_in_json(verb, tmp_path):
     socket = str(tmp_path / "nobody.sock")
-    arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks works only with --json.
+    arguments = ARGUMENTS.get(verb, [])
     done = mlxcommctl(*verb.split(), *arguments, "--json", "--socket", socket)
     assert done.returncode == 3, done
     error = json.loads(done.stdout.splitlines()[-1])["error"]

@@ -18,7 +18,6 @@ struct RecordOptions {
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all.
   bool json = false;                 // Prints a trace even to a terminal.
-  bool tracks = false;
 };
 
 void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
@@ -39,7 +38,7 @@ v1::FlightRecordRequest RequestOf(const RecordOptions& options, bool with_tracks
 
 int RunRecord(const RecordOptions& options) {
   v1::FlightRecordReply record;
-  const v1::FlightRecordRequest request = RequestOf(options, options.json && options.tracks);
+  const v1::FlightRecordRequest request = RequestOf(options, false);
   Failure failure = FetchRecord(options.socket_path, request, record);
   std::string text;
   if (failure.ok() && options.json) failure = ToJson(record, text);
@@ -72,10 +71,7 @@ Run AddRecord(CLI::App& record, const Invocation&) {
       .add_option("-n,--operations", options->operations_max,
                   "Show this many of the newest operations (20); 0: all")
       ->type_name("COUNT");
-  CLI::Option* const json = record.add_flag("--json", options->json,
-                                            "Print JSON (FlightRecordReply in diagnostics.proto)");
-  record.add_flag("--tracks", options->tracks, "Include what each rail and worker did")
-      ->needs(json);
+  record.add_flag("--json", options->json, "Print JSON (FlightRecordReply in diagnostics.proto)");
   record.footer(
       R"(The newest operation is last. The recorder is always on, but keeps only a sample of the
 small operations that ranks on one machine do directly. You see your own jobs.
@@ -83,7 +79,8 @@ small operations that ranks on one machine do directly. You see your own jobs.
 `ago` is the time since a rank of this node first called, `total` the time from there until
 its ranks had their results. `total` consists of `ranks`, until all ranks of this node had
 called; `peers`, until data of another node arrived; `data`, until the last byte arrived or
-was acknowledged; and `end`. `last` is the rank or node that arrived last.)");
+was acknowledged; and `end`. `last` is the rank or node that arrived last. mlxcommctl trace
+exports also what each rail and worker did.)");
   return [options] { return RunRecord(*options); };
 }
 
