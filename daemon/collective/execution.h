@@ -149,7 +149,7 @@ class Execution {
 
   Group& group_;
   Setting setting_;
-  wire::FrameHeader frame_;  // What all frames have in common.
+  wire::FrameHeader frame_;  // The fields that all frames share.
   Plan plan_;
   std::vector<Buffers> buffers_;
   std::byte* scratch_ = nullptr;

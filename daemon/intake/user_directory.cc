@@ -100,7 +100,8 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
           absl::StrCat("no thread: ", error.what(),
                        ": raise mlxcommd's limit of threads (ulimit -u, TasksMax), or of memory "
                        "(ulimit -v, -d)"));
-      asio::post(io_, [this, uid, none] { OnAnswer(uid, none); });  // The caller does not wait yet.
+      asio::post(io_,
+                 [this, uid, none] { OnAnswer(uid, none); });  // The caller is not waiting yet.
       return;
     }
     questions_ = std::move(questions);

@@ -126,6 +126,7 @@ class Link {
   absl::Status AddSideRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                            std::uint64_t now_ns);
   static absl::Status TooManyRails();
+  // Frees all frames, so not from a callback about one of them.
   void Lose(const absl::Status& why);
   // A job has ranks there: its rails prepare for large data until the link is lost.
   void Prepare();

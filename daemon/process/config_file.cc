@@ -138,8 +138,8 @@ void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTr
                                "this node: expected a name such as mac-1"));
 }
 
-// Names have none, because a name might mean another machine later. The interface after '%' need
-// not exist.
+// Returns nullopt for a host name, which might refer to another machine later. The interface after
+// '%' need not exist.
 std::optional<asio::ip::address> AddressOf(const std::string& host) {
   asio::error_code error;
   const asio::ip::address address = asio::ip::make_address(host, error);

@@ -72,9 +72,11 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
                       : ": " + MakePrintable(first)));
   }
   const std::vector<std::string> ends = absl::StrSplit(lines[2], " to ");  // wire::TextOf
-  std::uint32_t oldest = 0, newest = 0;
-  if (!absl::SimpleAtoi(ends.front(), &oldest) || !absl::SimpleAtoi(ends.back(), &newest) ||
-      oldest == 0 || newest < oldest || newest > UINT16_MAX) {
+  std::uint32_t oldest = 0;
+  std::uint32_t newest = 0;
+  if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &oldest) ||
+      !absl::SimpleAtoi(ends.back(), &newest) || oldest == 0 || newest < oldest ||
+      newest > UINT16_MAX) {
     return absl::FailedPreconditionError(
         absl::StrCat(program_, " reported no version of the protocol: ", MakePrintable(lines[2])));
   }

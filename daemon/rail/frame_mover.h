@@ -78,7 +78,7 @@ class FrameMover : protected FrameReaderPort {
   void Execute(const RailCommand& command);
   void Withdraw(const OperationKey& key);
 
-  // The loop's: what the last popped event holds.
+  // The loop's: memory that the last popped event holds.
   bool popped_slot_ = false;
   bool popped_large_control_ = false;
 };

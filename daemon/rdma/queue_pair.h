@@ -31,7 +31,7 @@ inline constexpr int kPollMs = 1;
 
 using Gid = std::array<std::uint8_t, 16>;
 
-// What the other side must know of a queue pair; also sent to it (rail_setup.h).
+// How the other side reaches a queue pair; also sent to it (rail_setup.h).
 struct QueuePairAddress {
   Gid gid{};
   std::uint32_t number = 0;
@@ -85,7 +85,7 @@ class QueuePair {
   // Sends from a region of its device, which outlives the send. Completes as `slot`.
   virtual absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                                     std::uint32_t bytes) = 0;
-  // Returns the number of completions. After an error, also that of a request, the queue pair is
+  // Returns the number of completions. After an error, including a failed request, the queue pair is
   // unusable.
   virtual absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) = 0;
   // Readable after Arm if something has completed since; -1: no events, so Poll must be called

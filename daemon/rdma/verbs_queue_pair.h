@@ -75,7 +75,7 @@ class VerbsQueuePair final : public QueuePair {
   bool is_counted_ = false;
   absl::Status failed_;                   // A completion has failed.
   std::span<std::byte> given_;            // Not owned.
-  std::shared_ptr<const Region> region_;  // Of its own memory if none was given or it is copied.
+  std::shared_ptr<const Region> region_;  // Own memory if none was given or it is copied.
   std::byte* registered_ = nullptr;       // The region's memory.
 };
 

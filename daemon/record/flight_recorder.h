@@ -56,7 +56,7 @@ struct TrackCopy {
 class FlightRecorder {
  public:
   static constexpr std::size_t kLoopEvents = 16384;
-  static constexpr std::size_t kRailEvents = 2048;  // Of a worker as well.
+  static constexpr std::size_t kRailEvents = 2048;  // Also a worker's.
   static constexpr std::size_t kTracksMax = 64;
   static constexpr std::size_t kClosedTracksKept = 4;
   static constexpr std::size_t kGroupsGoneNamed = 256;

@@ -1,8 +1,8 @@
 // The gRPC server: has no port, serves the connections that intake passes on, and checks that each
 // call comes from the session that it claims.
 //
-// Owner: Daemon. Thread: Adopt and Shutdown from any, even at the same time. README.md draws the
-// server's own. Memory: a resource quota bounds requests; connection_relay.h bounds the rest.
+// Owner: Daemon. Thread: Adopt and Shutdown from any, even at the same time; README.md shows its
+// own. Memory: a resource quota bounds requests; connection_relay.h bounds the rest.
 #pragma once
 
 #include <cstdint>
