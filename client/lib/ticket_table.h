@@ -31,7 +31,7 @@ class TicketTable {
   // Gives out a ticket, never 0. Requires that there is room.
   std::uint64_t NextTicket() { return ++last_number_ << kPlaceBits | free_.back(); }
   // Adds a default value under a ticket that was given out and has no value. Requires that no other
-  // value was added or erased since the ticket was given out, or its value was erased.
+  // value was added or erased since this ticket was given out or its value erased.
   Value& Add(std::uint64_t ticket) {
     const std::uint16_t place = PlaceOf(ticket);
     MLXCOMM_INVARIANT(!free_.empty() && free_.back() == place);

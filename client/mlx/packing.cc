@@ -70,6 +70,11 @@ class PackPrimitive final : public mx::UnaryPrimitive {
   void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
     throw std::runtime_error("[mlxcomm] pack: expected a CPU stream");
   }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    std::size_t elements = 0;
+    for (const mx::array& input : inputs) elements += input.size();
+    return {mx::Shape{static_cast<int>(elements)}};
+  }
   const char* name() const override { return "pack"; }
 
  private:

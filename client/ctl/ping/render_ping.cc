@@ -66,9 +66,10 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
             : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
     out += "  " + WordOf(rail.transport()) + " " + ends + "  " + WordOf(rail.state());
     if (rail.round_trip_ns() > 0) {
-      out += "  round trip " + HumanNanoseconds(rail.round_trip_ns()) + ", shortest ever " +
-             HumanNanoseconds(rail.round_trip_ns_min());
+      out += "  round trip " + HumanNanoseconds(rail.round_trip_ns());
     }
+    if (rail.round_trip_ns_min() > 0)  // Unknown of routes.
+      out += ", shortest ever " + HumanNanoseconds(rail.round_trip_ns_min());
     if (!rail.detail().empty()) out += "  " + Shown(rail.detail());
     out += "\n";
   }

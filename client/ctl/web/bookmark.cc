@@ -60,7 +60,7 @@ std::string Bookmark::address() const {
 
 absl::Status Bookmark::Write(const std::string& text) const {
   if (folder_.empty())
-    return absl::NotFoundError("expected HOME to be this user's folder: run it without sudo");
+    return absl::NotFoundError("with sudo there is none, or HOME is not set to a folder");
   const auto failed = [this](const std::string& why) {
     return absl::UnavailableError(absl::StrCat(folder_, ": ", why));
   };
@@ -72,7 +72,7 @@ absl::Status Bookmark::Write(const std::string& text) const {
   struct stat facts{};
   if (::lstat(folder_.c_str(), &facts) != 0) return failed(std::strerror(errno));
   if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0)
-    return failed(absl::StrCat("expected a folder of this user that others cannot change"));
+    return failed("expected a folder of this user that others cannot change");
   if (!WriteWhole(folder_ + "/web.html", text, Placing::kReplace))
     return failed(std::strerror(errno));
   return absl::OkStatus();

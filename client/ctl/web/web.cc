@@ -207,8 +207,8 @@ Run AddWeb(CLI::App& web, const Invocation&) {
 remedies, the last operations and events. Prints the URL to open, and serves it until
 Ctrl-C. Only a browser that has the URL can load the page, and it cannot change anything.
 
-The URL is new for each start. The bookmark, a file of this user, redirects to it. Without
-a daemon the page waits for one; if none ever answers, the exit code is 3.
+The URL is new for each start. The bookmark, a file of this user, redirects to it (not with
+sudo). Without a daemon the page waits for one; if none ever answers, the exit code is 3.
 
 From another machine, with the same port number twice:
   ssh -t -L 7480:127.0.0.1:7480 studio-1 mlxcommctl web --port 7480

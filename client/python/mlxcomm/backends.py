@@ -82,6 +82,8 @@ def uninstall() -> None:
     global _taken
     uninstall_fused()
     replace_everywhere({function: _originals[name] for name, function in _wrapped.items()})
+    for name, original in _originals.items():
+        setattr(mx.distributed, name, original)  # A profiler may have wrapped ours.
     _wrapped.clear()
     _originals.clear()
     _given.clear()
