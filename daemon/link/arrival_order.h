@@ -72,7 +72,8 @@ class ArrivalOrder {
   enum class Keeping : std::uint8_t { kKept, kBeyondWindow, kNoRoom };
   [[nodiscard]] Keeping Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                              std::unique_ptr<std::vector<std::byte>> control);
-  // After kNext: returns the next kept frame that is due, or nullptr. Valid until the next call or Reset.
+  // After kNext: returns the next kept frame that is due, or nullptr. Valid until the next call or
+  // Reset.
   const wire::FrameHeader* NextDue(std::span<const std::byte>& payload);
 
   std::uint64_t received() const { return received_; }

@@ -85,8 +85,8 @@ class QueuePair {
   // Sends from a region of its device, which outlives the send. Completes as `slot`.
   virtual absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                                     std::uint32_t bytes) = 0;
-  // Returns the number of completions. After an error, including a failed request, the queue pair is
-  // unusable.
+  // Returns the number of completions. After an error, including a failed request, the queue pair
+  // is unusable.
   virtual absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) = 0;
   // Readable after Arm if something has completed since; -1: no events, so Poll must be called
   // regularly.

@@ -116,9 +116,7 @@ class RdmaRailsTest : public FabricTest {
     return !IsUp(*a, transport) && !IsUp(*b, transport);
   }
   // How many of SendChunks' chunks `a` has been given back.
-  std::ptrdiff_t Released() const {
-    return std::ranges::count(a->released, std::uint64_t{9});
-  }
+  std::ptrdiff_t Released() const { return std::ranges::count(a->released, std::uint64_t{9}); }
   void Carry(std::size_t bytes) {
     std::vector<std::byte> source(bytes);
     Carry(source);
@@ -134,7 +132,8 @@ class RdmaRailsTest : public FabricTest {
     ASSERT_TRUE(RunUntil(both(),
                          [&] {
                            return b->data_bytes == had + bytes &&
-                                  Released() == released + static_cast<std::ptrdiff_t>(bytes / chunk);
+                                  Released() ==
+                                      released + static_cast<std::ptrdiff_t>(bytes / chunk);
                          }))
         << "of " << bytes << " bytes have come " << b->data_bytes - had;
     EXPECT_TRUE(std::equal(source.begin(), source.end(), target.begin()));
