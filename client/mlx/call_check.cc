@@ -65,10 +65,10 @@ void EnableCallChecks(std::uint64_t values_every) {
 
 bool ChecksCalls() { return g_on.load(std::memory_order_relaxed); }
 
-CallSite::CallSite(std::string function_, std::string place_, std::string name_)
-    : function(std::move(function_)),
-      place(std::move(place_)),
-      name(std::move(name_)),
+CallSite::CallSite(std::string of, std::string at, std::string with_name)
+    : function(std::move(of)),
+      place(std::move(at)),
+      name(std::move(with_name)),
       counter(HashOf(function + '\n' + name)) {
   hash = HashOf(function + '\n' + name + '\n' + place);
 }

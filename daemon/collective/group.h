@@ -180,7 +180,7 @@ class Group {
   std::string LastCallOf(std::uint32_t rank) const;
   RankCalls CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
-  void SendToOthers(std::shared_ptr<const v1::PeerMessage> message);
+  void SendToOthers(const std::shared_ptr<const v1::PeerMessage>& message);
   bool FailLate(std::uint64_t now_ns, bool& stalled);
   void BeginRollCall(std::uint64_t now_ns);
   void JudgeWaits(std::uint64_t now_ns);

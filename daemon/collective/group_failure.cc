@@ -90,7 +90,7 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   OnTime(now_ns);
 }
 
-void Group::SendToOthers(std::shared_ptr<const v1::PeerMessage> message) {
+void Group::SendToOthers(const std::shared_ptr<const v1::PeerMessage>& message) {
   for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
     if (node != layout_.self()) SendTo(layout_.node(node), message, actions_);
   }

@@ -111,7 +111,8 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
   questions_->changed.notify_all();
 }
 
-void UserDirectory::Work(std::shared_ptr<Questions> questions, UserOptions options, Lookup lookup) {
+void UserDirectory::Work(std::shared_ptr<Questions> questions, const UserOptions& options,
+                         Lookup lookup) {
   std::unique_lock lock(questions->mutex);
   for (;;) {
     questions->changed.wait(

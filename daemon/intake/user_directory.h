@@ -80,7 +80,7 @@ class UserDirectory {
   bool NeedsSystem() const {
     return options_.naming == UserNaming::kByName || !options_.operators_group.empty();
   }
-  static void Work(std::shared_ptr<Questions> questions, UserOptions options, Lookup lookup);
+  static void Work(std::shared_ptr<Questions> questions, const UserOptions& options, Lookup lookup);
   void OnAnswer(uid_t uid, absl::StatusOr<User> user);
 
   asio::io_context& io_;

@@ -67,7 +67,7 @@ void MemoryRelease::Run() {
 Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
            record::EventLog& events)
     : io_(io),
-      options_(options),
+      options_(std::move(options)),
       recorder_(recorder),
       events_(events),
       bell_watch_(io),

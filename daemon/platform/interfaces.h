@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-struct sockaddr;
+struct sockaddr;  // NOLINT(readability-identifier-naming): the system's.
 
 namespace mlxcomm::platform {
 

@@ -82,8 +82,9 @@ int RunDaemon(const Options& options, const v1::DaemonConfig& config, const Succ
       .on_idle =
           [&] {
             absl::StatusOr<intake::ListenSocket> handed = daemon->HandOver(successor);
-            if (handed.ok()) left = *std::move(handed);
-            return handed.ok();
+            if (!handed.ok()) return false;
+            left = *std::move(handed);
+            return true;
           },
   });
   if (ending == TerminationSignals::Ending::kTakenOver) {

@@ -56,7 +56,10 @@ class KeepsCore {
   static constexpr std::uint32_t kYieldLeast = 256;
   static constexpr std::uint32_t kYieldMost = 8192;
 
-  bool Next() { return yields_left_ == 0 || --yields_left_ == 0; }
+  bool Next() {
+    if (yields_left_ > 0) --yields_left_;
+    return yields_left_ == 0;
+  }
   // Call it after each wait that kept its core.
   void Learn(std::uint64_t longest_gap_ns) {
     if (longest_gap_ns < kLongGapNs) {

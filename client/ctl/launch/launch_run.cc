@@ -119,7 +119,7 @@ void LaunchRun::OnOutcome(const v1::LaunchOutcome& outcome) {
   all.set_is_known((outcome_.is_known() || !heard_outcome_) && outcome.is_known());
   all.set_loads_mlxcomm((outcome_.loads_mlxcomm() || !heard_outcome_) && outcome.loads_mlxcomm());
   heard_outcome_ = true;
-  outcome_ = all;
+  outcome_ = std::move(all);
 }
 
 void LaunchRun::OnInputTaken(const RankHost& host, std::size_t bytes) {
