@@ -264,6 +264,11 @@ class Links final : private RouterPort {
   }
   bool IsJoining(const NodeId& node) const override;
   wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override;
+  bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
+                       const std::byte* payload) override {
+    link::Link* const link = FindLink(neighbour);
+    return link != nullptr && link->is_neighbour() && link->Send(header, payload, 0).ok();
+  }
 
   const link::FabricOptions& options_;
   link::FabricListener& listener_;

@@ -59,13 +59,13 @@ LinkReason OfEnd(wire::CircuitEnd end) {
 std::string Circuits::Through(const std::vector<NodeId>& route) const {
   std::string text;
   for (std::size_t i = 1; i + 1 < route.size(); ++i) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", port_.NameOf(route[i]));
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name_of_(route[i]));
   }
   return text;
 }
 
 void Circuits::LogViolation(const NodeId& neighbour, const char* what) {
-  spdlog::error("node {} sent {}", port_.NameOf(neighbour), what);
+  spdlog::error("node {} sent {}", name_of_(neighbour), what);
 }
 
 bool Circuits::MayCross(const NodeId& neighbour) const {
@@ -92,7 +92,7 @@ bool Circuits::Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns,
   if (circuits_.size() >= kCircuitsMax || !MayCross(route[1])) return false;
   link::Link* const link = links_.LinkTo(to);
   if (link == nullptr) {
-    port_.OnCircuitEnded(to, kTooManyFar, now_ns);
+    events_.push_back({to, 0, kTooManyFar});
     return false;
   }
   if (link->is_neighbour()) return false;
@@ -108,8 +108,8 @@ bool Circuits::Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns,
   const std::vector<std::byte> payload = OpeningOf(links_.OwnIntroduction(circuit.standing), route);
   const std::uint64_t id = random_();
   if (circuits_.contains(id)) return false;
-  if (!port_.SendToNeighbour(route[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
-                             payload.data())) {
+  if (!links_.SendToNeighbour(route[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
+                              payload.data())) {
     return false;
   }
   opening_.insert(circuit.destination);
@@ -136,7 +136,7 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
     // The peer may not have seen why the circuit closed.
     if (header.type == wire::FrameType::kCircuitClosed) return;
     return SendClosed(neighbour, header.group, wire::CircuitEnd::kCut,
-                      absl::StrCat("node ", port_.NameOf(self_), " has closed it"));
+                      absl::StrCat("node ", name_of_(self_), " has closed it"));
   }
   Circuit& circuit = found->second;
   std::size_t from = 0;
@@ -184,13 +184,13 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   // A coincidence, or an attempt to take it over: the existing circuit keeps the number.
   if (circuits_.contains(id)) return refuse("its number is in use, try again");
   if (circuits_.size() >= kCircuitsMax || !MayCross(neighbour)) {
-    return refuse(absl::StrCat("node ", port_.NameOf(self_), " has too many circuits"));
+    return refuse(absl::StrCat("node ", name_of_(self_), " has too many circuits"));
   }
   if (self + 1 == route.end()) return Accept(id, opening.introduction, neighbour, route, now_ns);
   const NodeId& next = *(self + 1);
-  if (!MayCross(next) || !port_.SendToNeighbour(next, header, payload.data())) {
-    return refuse(absl::StrCat("node ", port_.NameOf(self_), " has no link to node ",
-                               port_.NameOf(next), ", or too many circuits over it"));
+  if (!MayCross(next) || !links_.SendToNeighbour(next, header, payload.data())) {
+    return refuse(absl::StrCat("node ", name_of_(self_), " has no link to node ", name_of_(next),
+                               ", or too many circuits over it"));
   }
   Circuit& circuit = circuits_[id];
   circuit.sides = {Side{neighbour}, Side{next}};
@@ -208,7 +208,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   link::Link* const link = may_be ? links_.LinkTo(peer) : nullptr;
   if (may_be && link == nullptr) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
-                      absl::StrCat("node ", port_.NameOf(self_), ": ", kTooManyFar),
+                      absl::StrCat("node ", name_of_(self_), ": ", kTooManyFar),
                       LinkReason::kTooMany);
   }
   if (link == nullptr || link->is_neighbour()) {
@@ -216,8 +216,8 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   }
   const link::Link::Standing standing = link->AnswerTo(opener);
   const wire::Introduction own = links_.OwnIntroduction(standing);
-  if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
-                             reinterpret_cast<const std::byte*>(&own))) {
+  if (!links_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
+                              reinterpret_cast<const std::byte*>(&own))) {
     return;  // The neighbour is gone, and the circuit with it.
   }
   std::vector<NodeId> back(route.rbegin(), route.rend());
@@ -230,8 +230,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   circuit.route_nodes = route.size();
   const absl::Status added = AddRail(id, *link, opener, standing, now_ns);
   // The rejected rail has closed the circuit.
-  if (!added.ok())
-    spdlog::info("route to {}: {}", port_.NameOf(peer), std::string(added.message()));
+  if (!added.ok()) spdlog::info("route to {}: {}", name_of_(peer), std::string(added.message()));
 }
 
 void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
@@ -259,7 +258,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   if (!added.ok()) {
     return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
   }
-  port_.OnCircuitOpened(peer, route_nodes, now_ns);
+  events_.push_back({peer, route_nodes, {}});
 }
 
 // Returns an empty text if both ends speak a common version.
@@ -268,7 +267,7 @@ std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
   if (wire::CommonVersion(own, theirs.versions).has_value()) return {};
   return absl::StrCat("node ", MakePrintable(rail::TextOf(theirs.node_name)),
                       " speaks protocol version ", wire::TextOf(theirs.versions), ", and node ",
-                      port_.NameOf(self_), " version ", wire::TextOf(own),
+                      name_of_(self_), " version ", wire::TextOf(own),
                       ": upgrade the older of the two");
 }
 
@@ -317,8 +316,8 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
   } else if (to != 0 || std::exchange(circuit.opened, true)) {
     return EndBroken(id, "it was accepted twice");
   }
-  if (!port_.SendToNeighbour(side.node, header, payload.data())) {
-    EndBroken(id, absl::StrCat("node ", port_.NameOf(side.node), " accepts no more frames"));
+  if (!links_.SendToNeighbour(side.node, header, payload.data())) {
+    EndBroken(id, absl::StrCat("node ", name_of_(side.node), " accepts no more frames"));
   }
 }
 
@@ -330,7 +329,7 @@ Circuits::Circuit Circuits::Take(std::uint64_t id) {
 
 void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
   const Circuit circuit = Take(id);
-  const std::string text = absl::StrCat("node ", port_.NameOf(self_), ": ", why);
+  const std::string text = absl::StrCat("node ", name_of_(self_), ": ", why);
   for (const Side& side : circuit.sides) SendClosed(side.node, id, wire::CircuitEnd::kCut, text);
 }
 
@@ -351,8 +350,8 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
 void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::string& why,
                                std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  const std::string text = absl::StrCat("node ", port_.NameOf(self_), " lost its link to node ",
-                                        port_.NameOf(neighbour), ": ", why);
+  const std::string text = absl::StrCat("node ", name_of_(self_), " lost its link to node ",
+                                        name_of_(neighbour), ": ", why);
   for (const std::uint64_t id : Sorted()) {
     const auto found = circuits_.find(id);
     if (found == circuits_.end()) continue;
@@ -380,7 +379,7 @@ void Circuits::End(std::uint64_t id, const rail::RailEnd& end, std::uint64_t now
         end.cause, absl::StrCat(end.why, ", on the route through ", circuit.through), end.reason);
     links_.FindLink(circuit.OtherEnd())->Poll(now_ns);
   }
-  port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
+  events_.push_back({circuit.OtherEnd(), 0, end.why});
 }
 
 void Circuits::OnTime(std::uint64_t now_ns) {
@@ -407,7 +406,7 @@ bool Circuits::SendOnCircuit(std::uint64_t id, const wire::FrameHeader& outer,
   if (found == circuits_.end()) return false;
   const Circuit& circuit = found->second;
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
-  return port_.SendToNeighbour(circuit.sides[out].node, outer, payload);
+  return links_.SendToNeighbour(circuit.sides[out].node, outer, payload);
 }
 
 void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::string& why) {
@@ -415,7 +414,7 @@ void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::s
   const Circuit circuit = Take(id);
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
   SendClosed(circuit.sides[out].node, id, end, why, OfEnd(end));
-  port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
+  events_.push_back({circuit.OtherEnd(), 0, why});
 }
 
 void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::CircuitEnd end,
@@ -426,7 +425,7 @@ void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::Circu
   header.tag = static_cast<std::uint32_t>(reason);
   // If this fails, the connection is gone and the circuit with it, or the ends' heartbeats will
   // time out.
-  port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
+  links_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
 }
 
 }  // namespace mlxcomm::fabric

@@ -11,8 +11,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,21 +35,16 @@ class RouterPort {
   // Returns true while a connection to the node is being made.
   virtual bool IsJoining(const NodeId& node) const = 0;
   virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
-};
-
-// Implemented by Router.
-class CircuitsPort {
- public:
-  virtual ~CircuitsPort() = default;
   // Copies the frame to the neighbour's channel. Returns false if there is none, or it is full.
   virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                                const std::byte* payload) = 0;
-  virtual std::string NameOf(const NodeId& node) const = 0;
-  // `route_nodes`: the length of the route, both ends included.
-  virtual void OnCircuitOpened(const NodeId& node, std::size_t route_nodes,
-                               std::uint64_t now_ns) = 0;
-  // A circuit, or a request for one, has ended.
-  virtual void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) = 0;
+};
+
+// A circuit of this node was opened, or it or a request for it has ended.
+struct CircuitEvent {
+  NodeId node;
+  std::size_t route_nodes = 0;  // The length of the route, both ends included; 0: it has ended.
+  std::string why;
 };
 
 class Circuits final : public CircuitPort {
@@ -55,9 +52,14 @@ class Circuits final : public CircuitPort {
   static constexpr std::size_t kCircuitsMax = 2048;
   static constexpr std::size_t kCircuitsPerNeighbourMax = 256;
 
-  Circuits(const NodeId& self, const link::RandomSource& random, RouterPort& links,
-           CircuitsPort& port)
-      : self_(self), random_(random), links_(links), port_(port) {}
+  using NameOf = std::function<std::string(const NodeId&)>;
+
+  Circuits(const NodeId& self, const link::RandomSource& random, RouterPort& links, NameOf name_of)
+      : self_(self), random_(random), links_(links), name_of_(std::move(name_of)) {}
+
+  // What has happened since the last call, also by rails that closed.
+  bool has_events() const { return !events_.empty(); }
+  std::vector<CircuitEvent> TakeEvents() { return std::exchange(events_, {}); }
 
   // Requests a circuit along the route, self first. Returns false if the request cannot be sent.
   bool Open(const std::vector<NodeId>& route, std::uint64_t deadline_ns, std::uint64_t now_ns);
@@ -134,7 +136,8 @@ class Circuits final : public CircuitPort {
   NodeId self_;
   const link::RandomSource& random_;
   RouterPort& links_;
-  CircuitsPort& port_;
+  const NameOf name_of_;
+  std::vector<CircuitEvent> events_;
   absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
   absl::flat_hash_set<NodeId> opening_;  // Destinations.
   std::uint64_t now_ns_ = 0;             // Set by the last call; rails that close do not pass it.

@@ -8,18 +8,12 @@
 
 namespace mlxcomm::fabric {
 
-bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
-                             const std::byte* payload) {
-  link::Link* const link = port_.FindLink(neighbour);
-  return link != nullptr && link->is_neighbour() && link->Send(header, payload, 0).ok();
-}
-
 bool Router::Report(const NodeId& neighbour, const Advertisement& advertisement) {
   const std::vector<std::byte> payload = Encode(advertisement);
-  return SendToNeighbour(neighbour,
-                         {.type = wire::FrameType::kTopology,
-                          .payload_bytes = static_cast<std::uint32_t>(payload.size())},
-                         payload.data());
+  return port_.SendToNeighbour(neighbour,
+                               {.type = wire::FrameType::kTopology,
+                                .payload_bytes = static_cast<std::uint32_t>(payload.size())},
+                               payload.data());
 }
 
 void Router::Flood(const Advertisement& advertisement, const NodeId* but) {
@@ -87,17 +81,6 @@ void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte>
   }
 }
 
-void Router::OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t now_ns) {
-  const auto found = attempts_.find(node);
-  if (found == attempts_.end()) return;
-  Attempt& attempt = found->second;
-  attempt.route_nodes = route_nodes;
-  attempt.shorter_since_ns = kNever;
-  attempt.detail.clear();
-  CheckForShorter(node, attempt, now_ns);
-  next_check_ns_ = 0;
-}
-
 // The graph may have changed while the circuit was opening.
 void Router::CheckForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const {
   const std::size_t nodes = table_.RouteTo(node).size();
@@ -108,23 +91,29 @@ void Router::CheckForShorter(const NodeId& node, Attempt& attempt, std::uint64_t
   }
 }
 
-void Router::OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) {
-  const auto found = attempts_.find(node);
-  if (found != attempts_.end()) {
-    Attempt& attempt = found->second;
-    if (attempt.detail != why) {
-      attempt.detail = why;
-      spdlog::info("route to {}: {}", table_.NameOf(node), why);
-    }
-    if (now_ns - attempt.opened_ns >= kSteadyNs) {
-      attempt.pause_ns = options_.reconnect_delay_min_ns;
-      attempt.next_ns = now_ns;
-    }
-  }
+void Router::OnCircuitEvent(const CircuitEvent& event, std::uint64_t now_ns) {
   next_check_ns_ = 0;
+  const auto found = attempts_.find(event.node);
+  if (found == attempts_.end()) return;
+  Attempt& attempt = found->second;
+  if (event.route_nodes > 0) {
+    attempt.route_nodes = event.route_nodes;
+    attempt.shorter_since_ns = kNever;
+    attempt.detail.clear();
+    return CheckForShorter(event.node, attempt, now_ns);
+  }
+  if (attempt.detail != event.why) {
+    attempt.detail = event.why;
+    spdlog::info("route to {}: {}", table_.NameOf(event.node), event.why);
+  }
+  if (now_ns - attempt.opened_ns >= kSteadyNs) {
+    attempt.pause_ns = options_.reconnect_delay_min_ns;
+    attempt.next_ns = now_ns;
+  }
 }
 
 void Router::Turn(std::uint64_t now_ns) {
+  for (const CircuitEvent& event : circuits_.TakeEvents()) OnCircuitEvent(event, now_ns);
   if (table_.changed()) OnRoutesChanged(now_ns);
   if (now_ns >= next_check_ns_) CheckAll(now_ns);
 }

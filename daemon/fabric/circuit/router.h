@@ -22,13 +22,14 @@
 
 namespace mlxcomm::fabric {
 
-class Router final : public link::RoutingListener, private CircuitsPort {
+class Router final : public link::RoutingListener {
  public:
   Router(const link::FabricOptions& options, RouterPort& port)
       : options_(options),
         port_(port),
         table_(options.self.id, options.self.incarnation, options.self.name),
-        circuits_(options.self.id, options.random, port, *this) {}
+        circuits_(options.self.id, options.random, port,
+                  [this](const NodeId& node) { return table_.NameOf(node); }) {}
 
   void OnNeighbourUp(const NodeId& node);
   // `reset`: its daemon has probably stopped.
@@ -38,7 +39,7 @@ class Router final : public link::RoutingListener, private CircuitsPort {
                  std::span<const std::byte> payload, std::uint64_t now_ns) override;
   // Called in every turn; does nothing unless something has changed or is due.
   void Turn(std::uint64_t now_ns);
-  std::uint64_t deadline_ns() const { return next_check_ns_; }
+  std::uint64_t deadline_ns() const { return circuits_.has_events() ? 0 : next_check_ns_; }
 
   bool IsOpeningRouteTo(const NodeId& node) const { return circuits_.IsOpening(node); }
   bool HasRouteTo(const NodeId& node) const { return !table_.RouteTo(node).empty(); }
@@ -65,13 +66,7 @@ class Router final : public link::RoutingListener, private CircuitsPort {
     std::string detail;                       // Why the last circuit ended.
   };
 
-  // CircuitsPort
-  bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
-                       const std::byte* payload) override;
-  std::string NameOf(const NodeId& node) const override { return table_.NameOf(node); }
-  void OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t now_ns) override;
-  void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) override;
-
+  void OnCircuitEvent(const CircuitEvent& event, std::uint64_t now_ns);
   void OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload);
   void NeighboursChanged();
   bool Report(const NodeId& neighbour, const Advertisement& advertisement);

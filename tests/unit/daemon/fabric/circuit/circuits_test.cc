@@ -35,7 +35,7 @@ struct Sent {
 };
 
 // Node 5 with the neighbours 4 and 6, and others that a test adds.
-struct Node5 : RouterPort, CircuitsPort {
+struct Node5 : RouterPort {
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override {
     if (neighbour != Id(4) && neighbour != Id(6)) return false;
@@ -62,14 +62,12 @@ struct Node5 : RouterPort, CircuitsPort {
     own.versions = wire::SpokenVersions();
     return own;
   }
-  std::string NameOf(const NodeId& node) const override {
-    return "n" + std::to_string(node.bytes[0]);
-  }
-  void OnCircuitOpened(const NodeId& node, std::size_t route_nodes, std::uint64_t) override {
-    opened.emplace_back(node, route_nodes);
-  }
-  void OnCircuitEnded(const NodeId& node, const std::string&, std::uint64_t) override {
-    ended.push_back(node);
+  // The ends of circuits that were opened, with the nodes of the route; 0: it has ended.
+  std::vector<std::pair<NodeId, std::size_t>> Events() {
+    std::vector<std::pair<NodeId, std::size_t>> taken;
+    for (const CircuitEvent& event : circuits.TakeEvents())
+      taken.emplace_back(event.node, event.route_nodes);
+    return taken;
   }
 
   void ReceiveRequest(int neighbour, std::uint64_t circuit, const std::vector<int>& route,
@@ -137,14 +135,13 @@ struct Node5 : RouterPort, CircuitsPort {
   std::map<NodeId, std::unique_ptr<link::Link>> links;
   std::vector<Sent> sent;
   Sent last;
-  std::vector<NodeId> ended;
-  std::vector<std::pair<NodeId, std::size_t>> opened;
   bool joining = false;
   bool full = false;           // No more nodes may be linked through others.
   std::uint64_t session = 77;  // The opener's.
   wire::VersionRange versions = wire::SpokenVersions();
   std::uint64_t now_ns = 0;
-  Circuits circuits{Id(5), options.random, *this, *this};
+  Circuits circuits{Id(5), options.random, *this,
+                    [](const NodeId& node) { return "n" + std::to_string(node.bytes[0]); }};
 };
 
 using testing::ElementsAre;
@@ -182,7 +179,8 @@ TEST_F(CircuitsTest, ReportsTooManyNodesLinkedThroughOthers) {
   EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
   EXPECT_THAT(node.TakeSent(), IsEmpty());
-  EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "the opener is notified, and no node was asked";
+  EXPECT_THAT(node.Events(), ElementsAre(std::pair(Id(7), std::size_t{0})))
+      << "the opener is notified, and no node was asked";
   node.full = false;
   EXPECT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 2));
   node.TakeSent();
@@ -395,7 +393,7 @@ TEST_F(CircuitsTest, MakesARailWhenTheDestinationHasAccepted) {
   node.ReceiveAccepted(circuit);
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
   EXPECT_TRUE(node.links[Id(7)]->has_rail());
-  EXPECT_THAT(node.opened, ElementsAre(std::pair(Id(7), std::size_t{3})));
+  EXPECT_THAT(node.Events(), ElementsAre(std::pair(Id(7), std::size_t{3})));
   node.ReceiveAccepted(circuit);  // Again: no effect.
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
@@ -424,7 +422,7 @@ TEST_F(CircuitsTest, RefusesNodesWithoutACommonVersionAndNamesTheRemedy) {
   node.ReceiveAccepted(node.last.header.group, 0, {later, later});
   EXPECT_THAT(node.TakeSent(), ElementsAre("closed>6"));
   EXPECT_FALSE(node.links[Id(7)]->has_rail());
-  EXPECT_THAT(node.ended, ElementsAre(Id(7)));
+  EXPECT_THAT(node.Events(), ElementsAre(std::pair(Id(7), std::size_t{0})));
 }
 
 // Why: the router opens a route again when it learns that one has ended. A rail that gives up its
@@ -457,8 +455,9 @@ TEST_F(CircuitsTest, OpensAShorterRouteBesideTheOneInUse) {
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.listener.up.size(), 1u);
   EXPECT_THAT(node.listener.lost, IsEmpty());
-  EXPECT_THAT(node.opened,
-              ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
+  EXPECT_THAT(node.Events(),
+              ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{0}),
+                          std::pair(Id(7), std::size_t{3})));
 }
 
 // Why: if all rails between two neighbours end, only one of them may notice and close the circuits
@@ -516,7 +515,7 @@ TEST_F(CircuitsTest, GivesUpARequestThatIsNotAnsweredInTime) {
   EXPECT_EQ(node.circuits.size(), 1u);
   node.circuits.OnTime(100);
   EXPECT_THAT(node.TakeSent(), ElementsAre("open>6", "closed>6"));
-  EXPECT_THAT(node.ended, ElementsAre(Id(7)));
+  EXPECT_THAT(node.Events(), ElementsAre(std::pair(Id(7), std::size_t{0})));
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
