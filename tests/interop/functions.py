@@ -7,6 +7,7 @@ import os
 import sys
 
 import mlx.core as mx
+import mlx.nn as nn
 import mlxcomm
 import numpy as np
 
@@ -232,6 +233,25 @@ def check_gradients():
             mlxcomm.barrier()
 
 
+def check_sharded_layers():
+    """MLX's tensor parallelism: gradients are those of the whole layers in one process."""
+    def gradients(*layers):
+        model = nn.Sequential(layers[0], nn.relu, layers[1])
+        to_layers = nn.value_and_grad(model, lambda: (model(x) ** 2).sum())()[1]["layers"]
+        to_input = mx.grad(lambda v: (model(v) ** 2).sum())(x)
+        return to_input, to_layers[0]["weight"], to_layers[2]["weight"]
+
+    mx.random.seed(3)
+    first, second, x = nn.Linear(12, 8 * size), nn.Linear(8 * size, 12), mx.random.normal((4, 12))
+    shard = nn.layers.distributed.shard_linear
+    sharded = gradients(shard(first, "all-to-sharded", group=world),
+                        shard(second, "sharded-to-all", group=world))
+    to_input, to_first, to_second = gradients(first, second)
+    own = slice(8 * rank, 8 * rank + 8)
+    for got, expected in zip(sharded, (to_input, to_first[own], to_second[:, own])):
+        assert mx.allclose(got, expected, rtol=1e-4, atol=1e-4), (got, expected)
+
+
 # --- transformations ------------------------------------------------------------------
 
 
@@ -360,7 +380,7 @@ def check_mistakes():
 
 CHECKS = {
     "values": [check_reductions, check_movements, check_messages, check_inputs_in_the_arena, check_laziness],
-    "gradients": [check_gradients],
+    "gradients": [check_gradients, check_sharded_layers],
     "transforms": [check_vmap, check_compile],
     "mistakes": [check_mistakes],
 }
