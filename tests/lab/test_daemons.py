@@ -9,6 +9,7 @@ from conftest import wait_until
 from ground.cluster import PATIENT, QUICK
 from ground.outcomes import all_fine, at_work, heard, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
+from lab.test_cables import goes_through
 
 MIB = 1 << 20
 
@@ -34,6 +35,41 @@ def test_a_killed_daemon_fails_its_ranks_and_the_others(lab, wiring):
         else:
             assert what.startswith("RANK_LOST") and f"node-{last}" in what, what
             assert what.endswith(f"rank {last}"), what
+
+
+def test_a_killed_daemon_in_between_fails_the_job_around_it(lab):
+    c = lab(chain(3), peer_settings=QUICK)
+    ranks = c.ranks((0, 2), f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    since = stopwatch()
+    c.kill(1)
+    for rank, own, other in zip(ranks, (0, 2), (1, 0)):
+        when, what = heard(rank)
+        assert since(when) < 1.5 + 1, (since(when), what)
+        assert what.startswith("RANK_LOST") and what.endswith(f"rank {other}"), what
+        assert f"node-{own} lost its link to node node-1: " in what, what
+
+
+def test_a_job_goes_on_when_the_killed_daemon_in_between_is_back(lab):
+    c = lab(chain(3), peer_settings=PATIENT)
+    with at_work(c, (0, 2), MIB):
+        c.kill(1)
+        wait_until(lambda: is_given_up(c, 0, 2) and is_given_up(c, 2, 0), "no route is left")
+        c.start_daemon(1)
+        c.wait_linked()
+
+
+def test_a_transfer_takes_the_other_route_when_the_daemon_in_between_is_killed(lab):
+    """Each byte is reduced once, though the route breaks within an operation."""
+    c = lab(ring(4), peer_settings=PATIENT)
+    with at_work(c, (0, 2), 64 * MIB, least=64 * MIB):
+        for _ in range(4):
+            through, other = sorted((1, 3), key=lambda node: goes_through(c, 0, 2) != f"node-{node}")
+            c.kill(through)
+            wait_until(lambda: goes_through(c, 0, 2) == goes_through(c, 2, 0) == f"node-{other}",
+                       "they use the other route")
+            c.start_daemon(through)
+            c.wait_linked()
 
 
 @pytest.mark.parametrize("wiring, stopped", [(pair(), 1), (ring(3), 0), (chain(3), 1)],
