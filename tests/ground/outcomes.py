@@ -44,6 +44,12 @@ def all_fine(ranks):
     assert codes == [0] * len(ranks), [rank.lines[-4:] for rank in ranks]
 
 
+def steps_of(rank):
+    """Returns how many sums of the ended rank succeeded, and how many of them had its largest size."""
+    found = (re.match(r"longest .* of (\d+) steps, (\d+) of the largest", line) for line in rank.lines)
+    return next((int(match[1]), int(match[2])) for match in found if match)
+
+
 def heard(rank):
     """Returns (when, what) of the error that ended the rank."""
     line = rank.wait_for("raised at")

@@ -43,7 +43,16 @@ constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 class Sums {
  public:
   Sums(Connection& connection, Group& world, std::uint64_t bytes_max)
-      : world_(world), in_(connection, bytes_max), out_(connection, bytes_max) {}
+      : world_(world),
+        bytes_max_(bytes_max),
+        in_(connection, bytes_max),
+        out_(connection, bytes_max) {}
+  // After an error too: what had succeeded before it.
+  ~Sums() {
+    if (step_ == 0) return;
+    std::printf("longest %.3f of %llu steps, %llu of the largest size\n", longest_,
+                static_cast<unsigned long long>(step_), static_cast<unsigned long long>(largest_));
+  }
 
   // `ends`: this rank wants to end. True if some rank does; all learn it in the same step.
   bool Step(std::uint64_t bytes, bool ends) {
@@ -71,14 +80,12 @@ class Sums {
       if (out[i] != expected) Wrong(i, count, out[i], expected);
     }
     ++step_;
+    if (bytes == bytes_max_) ++largest_;
     return enders > 0;
   }
 
   double began() const { return began_; }
   double ended() const { return ended_; }
-  void Report() const {
-    if (step_ > 0) std::printf("longest %.3f\n", longest_);
-  }
 
  private:
   static constexpr std::uint64_t kEnd = std::uint64_t{1} << 48;
@@ -98,9 +105,11 @@ class Sums {
   }
 
   Group& world_;
+  std::uint64_t bytes_max_;
   Buffer in_;
   Buffer out_;
   std::uint64_t step_ = 0;
+  std::uint64_t largest_ = 0;
   double began_ = 0;
   double ended_ = 0;
   double longest_ = 0;
@@ -263,7 +272,6 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
       throw std::runtime_error("no such word: " + word);
     }
   }
-  sums.Report();
 }
 
 }  // namespace

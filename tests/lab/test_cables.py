@@ -9,7 +9,7 @@ import pytest
 
 from conftest import wait_until
 from ground.cluster import PATIENT, QUICK, now
-from ground.outcomes import all_fine, at_work, heard, stopwatch, until_looping
+from ground.outcomes import all_fine, at_work, heard, steps_of, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
 from lab.test_mtu import in_packets
 
@@ -49,6 +49,7 @@ def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(
         pause(begin + 2 * cuts - now())
     stop.touch()
     all_fine(ranks)
+    assert steps_of(ranks[0])[1] > 1, "only the one before the first cut had 64 MiB"
 
 
 @pytest.mark.parametrize("family, security", [(4, "PLAIN"), (6, "TLS")])
