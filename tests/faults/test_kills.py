@@ -10,7 +10,7 @@ import pytest
 
 from conftest import SIGKILL
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine, at_work, heard, ranks_on, until_looping
+from ground.outcomes import all_fine, at_work, heard, ranks_on, steps_of, until_looping
 
 MIB = 1 << 20
 MOMENTS = 32
@@ -62,7 +62,10 @@ def test_a_rank_killed_in_an_operation_is_named_to_all_and_costs_no_other_job(cl
             ranks = ranks_on(c, [0, nodes - 1] * 2, f"loop:{size}:{size}:never", job=f"job-{victim}")
             until_looping(ranks)
             ranks[victim].signal(SIGKILL)
-            for rank in ranks[:victim] + ranks[victim + 1:]:
+            survivors = ranks[:victim] + ranks[victim + 1:]
+            for rank in survivors:
                 _, what = heard(rank)
                 assert what.startswith("RANK_LOST") and what.endswith(f"rank {victim}"), what
                 assert str(ranks[victim].child.pid) in what, what
+            if nodes == 1:  # One daemon, or the shared page, ends an operation for all ranks.
+                assert len({steps_of(rank)[0] for rank in survivors}) == 1, [rank.lines for rank in survivors]
