@@ -3,7 +3,7 @@
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
 //       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce
-//       endlessly; one of them single-steps that many instructions of its next operation, and is
+//       endlessly; each in turn single-steps that many instructions of its next operation, and is
 //       killed there, or stopped for a while and continued.
 //   meeting_attack SOCKET scribble SEED [UID OTHER_UID]
 //       One rank writes random bytes all over the page that it shares with the others, while
@@ -34,7 +34,6 @@
 namespace {
 
 constexpr std::uint32_t kRanks = 3;
-constexpr std::uint32_t kVictim = 2;
 // By then the ranks meet directly.
 constexpr std::uint64_t kWarmUp = 40;
 constexpr std::uint64_t kAfterStop = 40;
@@ -189,15 +188,15 @@ std::string Text(const Verdict& verdict) {
 }
 
 // Both survivors of the victim, which was killed.
-void CheckSurvivors(std::vector<Rank>& ranks, const std::string& when) {
+void CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim, const std::string& when) {
   std::vector<Verdict> verdicts;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     Verdict verdict;
     const bool reported = Hear(ranks[rank], verdict);
-    if (rank == kVictim) continue;
+    if (rank == victim) continue;
     if (!reported) Die(when + ": rank " + std::to_string(rank) + " ended without a word");
     const bool fine = verdict.code == MLXCOMM_RANK_LOST && verdict.wrong == 0 &&
-                      verdict.rank_at_fault == static_cast<std::int32_t>(kVictim);
+                      verdict.rank_at_fault == static_cast<std::int32_t>(victim);
     if (!fine) Die(when + ": rank " + std::to_string(rank) + " says " + Text(verdict));
     verdicts.push_back(verdict);
   }
@@ -218,6 +217,7 @@ bool Step(pid_t pid, std::uint64_t instructions) {
 }
 
 void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
+  const auto victim_rank = static_cast<std::uint32_t>(instructions % kRanks);
   const std::string when = std::to_string(instructions) + " instructions";
   std::vector<Rank> ranks;
   Orders orders;
@@ -227,10 +227,10 @@ void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
   if (!kills) orders.most = kWarmUp + kAfterStop;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     orders.rank = rank;
-    orders.is_victim = rank == kVictim;
+    orders.is_victim = rank == victim_rank;
     ranks.push_back(Start(orders));
   }
-  const pid_t victim = ranks[kVictim].pid;
+  const pid_t victim = ranks[victim_rank].pid;
   int status = 0;
   for (;;) {
     Demand(::waitpid(victim, &status, 0) == victim, "waitpid");
@@ -241,7 +241,7 @@ void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
   if (!Step(victim, instructions)) Die(when + ": the rank ended meanwhile");
   if (kills) {
     ::kill(victim, SIGKILL);
-    CheckSurvivors(ranks, when);
+    CheckSurvivors(ranks, victim_rank, when);
     return;
   }
   // Stopped for long enough that the others ask the daemon.
@@ -285,7 +285,7 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed, uid_t user, uid_t 
   orders.seed = seed;
   orders.timeout_ns = 2'000'000'000;
   for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) {
-    orders.scribbles = orders.rank == kVictim;
+    orders.scribbles = orders.rank == kRanks - 1;
     victims.push_back(Start(orders));
   }
   for (Rank& rank : others) {
