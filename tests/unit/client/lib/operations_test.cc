@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -392,6 +393,35 @@ TEST_F(PairTest, PrefersMemoryOfItsOwnForASmallSum) {
 
 TEST_F(OperationsTest, PrefersThePlaceOfTheInputAmongThree) {
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 8), 1);
+}
+
+// Why: the library casts between the numbers of mlxcomm.h and those of proto/types.
+#define ROW(name) {MLXCOMM_##name, #name}
+TEST(HeaderTest, HasTheNumbersOfProtoTypesAndNoOthers) {
+  using Rows = std::vector<std::pair<unsigned, const char*>>;
+  const auto check = []<typename Ours>(const char* (*name_of)(Ours), const Rows& rows,
+                                       const char* prefix = "") {
+    for (const auto& [number, name] : rows) {
+      EXPECT_STRCASEEQ((prefix + std::string(name_of(static_cast<Ours>(number)))).c_str(), name);
+    }
+    EXPECT_FALSE(IsValid(static_cast<Ours>(rows.back().first + 1))) << "mlxcomm.h lacks a number";
+  };
+  check(&FailureCodeName,
+        {ROW(OK), ROW(INVALID_ARGUMENT), ROW(MISMATCH), ROW(DEADLINE_EXCEEDED), ROW(RANK_LOST),
+         ROW(DAEMON_LOST), ROW(DAEMON_STOPPING), ROW(RESOURCE_EXHAUSTED), ROW(CANCELLED),
+         ROW(ALREADY_EXISTS), ROW(UNAVAILABLE), ROW(PERMISSION_DENIED), ROW(INTERNAL)});
+  check(&DataTypeName, {ROW(FLOAT32), ROW(FLOAT16), ROW(BFLOAT16), ROW(INT32), ROW(BOOL), ROW(INT8),
+                        ROW(INT16), ROW(INT64), ROW(UINT8), ROW(UINT16), ROW(UINT32), ROW(UINT64),
+                        ROW(FLOAT64), ROW(COMPLEX64)});
+  check(&ReduceOperatorName,
+        {ROW(SUM), ROW(PROD), ROW(MIN), ROW(MAX), ROW(AND), ROW(OR), ROW(MEAN)});
+  check(&OperationKindName, {ROW(ALL_REDUCE), ROW(ALL_GATHER), ROW(SEND), ROW(RECV), ROW(BARRIER),
+                             ROW(REDUCE_SCATTER), ROW(BROADCAST), ROW(REDUCE), ROW(ALL_TO_ALL),
+                             ROW(GATHER), ROW(SCATTER), ROW(ALL_GATHER_V), ROW(ALL_TO_ALL_V)});
+  check(&PlanKindName,
+        {ROW(PLAN_AUTOMATIC), ROW(PLAN_RING), ROW(PLAN_EXCHANGE), ROW(PLAN_HALVING_DOUBLING),
+         ROW(PLAN_TREE)},
+        "PLAN_");
 }
 
 class AloneTest : public SessionTest {
