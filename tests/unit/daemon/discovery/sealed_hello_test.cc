@@ -60,6 +60,12 @@ TEST_F(SealedHelloTest, FindsEveryLengthButOneMalformed) {
   EXPECT_FALSE(seal_.Open(sealed).has_value());
 }
 
+TEST_F(SealedHelloTest, FindsAnotherVersionMalformed) {
+  std::vector<std::uint8_t> sealed = Sealed();
+  sealed[offsetof(wire::DiscoveryHello, version)] ^= 2;
+  EXPECT_EQ(seal_.LookAt(sealed), Look::kMalformed);
+}
+
 TEST_F(SealedHelloTest, RefusesEachFlippedBit) {
   const std::vector<std::uint8_t> sealed = Sealed();
   for (std::size_t bit = 0; bit < 8 * sealed.size(); ++bit) {
