@@ -121,6 +121,23 @@ TEST_F(SessionFaultsTest, EndsAClientThatNeverReadsItsCompletions) {
   diary.on_submission = nullptr;
 }
 
+// Why: a loop that reads as long as a client writes serves no other client.
+TEST_F(SessionFaultsTest, ReadsALimitedPartOfAFloodedDoorbellAtOnce) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const auto fill = [&] {
+    const std::string bytes(1 << 12, 'x');
+    std::size_t sent = 0;
+    while (::send(client->doorbell(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) ++sent;
+    return sent;
+  };
+  const std::size_t room = fill();
+  io.restart();
+  EXPECT_GT(io.poll(), 0u);
+  ASSERT_TRUE(intake->PrepareToSleep());
+  EXPECT_THAT(fill(), testing::AllOf(testing::Gt(0u), testing::Lt(room)));
+}
+
 // Why: a loop that never sleeps takes a core from computing threads.
 TEST_F(SessionFaultsTest, RateLimitsADoorbellThatRingsWithoutSubmissions) {
   const auto client = Connect();
