@@ -202,6 +202,14 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   c.ExpectAllFailed(FailureCode::kUnavailable);
 }
 
+// The node of rank 0 had all announcements, but has lost its route before it formed the world.
+TEST(FormingWorlds, NodeOfRankZeroNeedsAWayItself) {
+  Cluster c(2);
+  c.Form();
+  c.Wait(5 * kSecondNs);
+  EXPECT_EQ(c.at(0).failure.code, FailureCode::kUnavailable);
+}
+
 // Node 2 has no route to node 1, so only node 0 can inform it.
 TEST(FormingWorlds, RankThatLeavesMeanwhileFailsItAlsoWhereItsNodeHasNoWay) {
   Cluster c(3);
