@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/meeting/rank_side.h"
@@ -225,19 +226,22 @@ TEST_F(OpenPageTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks)
 }
 
 // The second one's operation is small, or too large for the page.
-class DifferentCallsTest : public OpenPageTest,
-                           public testing::WithParamInterface<std::uint64_t> {};
+class DifferentCallsTest
+    : public OpenPageTest,
+      public testing::WithParamInterface<std::pair<std::uint64_t, meeting::Way>> {};
 
 TEST_P(DifferentCallsTest, AreAMismatchForBoth) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
-  Call(1, Sum(GetParam()));
+  ASSERT_EQ(Call(1, Sum(GetParam().first)).way, GetParam().second);
   EXPECT_EQ(Look(0), meeting::Progress::kDiffers);
   AskToClose(0);
   EXPECT_EQ(CodeOf(0), FailureCode::kMismatch);
   EXPECT_EQ(CodeOf(1), FailureCode::kMismatch);
 }
 
-INSTANTIATE_TEST_SUITE_P(Counts, DifferentCallsTest, testing::Values(2, 200));
+INSTANTIATE_TEST_SUITE_P(Counts, DifferentCallsTest,
+                         testing::Values(std::pair(2, meeting::Way::kPage),
+                                         std::pair(200, meeting::Way::kDaemon)));
 
 TEST_F(OpenPageTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
