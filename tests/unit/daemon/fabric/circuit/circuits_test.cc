@@ -389,13 +389,17 @@ TEST_F(CircuitsTest, MakesARailWhenTheDestinationHasAccepted) {
   EXPECT_THAT(node.TakeSent(), ElementsAre("open>6"));
   const std::uint64_t circuit = node.last.header.group;
   EXPECT_TRUE(node.circuits.IsOpening(Id(7)));
-  node.ReceivePiece(6, circuit);  // Before it was opened.
+  node.ReceiveFrame(6, circuit, Type::kControl);  // Before it was opened: no effect.
+  EXPECT_TRUE(node.circuits.IsOpening(Id(7)));
+  EXPECT_FALSE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.TakeSent(), IsEmpty());
   node.ReceiveAccepted(circuit);
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
   EXPECT_TRUE(node.links[Id(7)]->has_rail());
   EXPECT_THAT(node.Events(), ElementsAre(std::pair(Id(7), std::size_t{3})));
   node.ReceiveAccepted(circuit);  // Again: no effect.
   EXPECT_EQ(node.listener.up.size(), 1u);
+  EXPECT_THAT(node.listener.control, IsEmpty());
 }
 
 // Why: neighbours agree on a version when they connect. Two nodes that meet only through a third
