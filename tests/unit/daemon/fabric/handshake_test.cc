@@ -41,12 +41,13 @@ class HandshakeTest : public testing::Test {
   }
   template <typename Result>
   void Spawn(asio::awaitable<Result> coroutine, std::unique_ptr<Result>& result) {
-    asio::co_spawn(io_, std::move(coroutine), [&result](std::exception_ptr error, Result value) {
-      ASSERT_EQ(error, nullptr);
-      result = std::make_unique<Result>(std::move(value));
-    });
+    asio::co_spawn(io_, std::move(coroutine),
+                   [&result](const std::exception_ptr& error, Result value) {
+                     ASSERT_EQ(error, nullptr);
+                     result = std::make_unique<Result>(std::move(value));
+                   });
   }
-  void Run() {
+  void RunIo() {
     io_.restart();
     io_.run();
   }
@@ -54,7 +55,7 @@ class HandshakeTest : public testing::Test {
   void Prove(const link::FabricOptions& dialer, const link::FabricOptions& acceptor) {
     Spawn(ProveAsDialer(near_, dialer), as_dialer_);
     Spawn(CheckDialer(far_, acceptor), as_acceptor_);
-    Run();
+    RunIo();
   }
   static wire::Introduction OwnIntroduction() {
     wire::Introduction own{};
@@ -82,7 +83,7 @@ TEST_F(HandshakeTest, BothEndsLearnThePeersIdentity) {
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
   Spawn(SendVerdict(far_, acceptor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
-  Run();
+  RunIo();
   ASSERT_TRUE(verdict->ok()) << verdict->status();
   EXPECT_EQ(**verdict, wire::VerdictCode::kAccepted);
   EXPECT_EQ((*as_dialer_)->peer, acceptor.self.id);
@@ -90,7 +91,7 @@ TEST_F(HandshakeTest, BothEndsLearnThePeersIdentity) {
   std::unique_ptr<absl::StatusOr<wire::Introduction>> theirs;
   Spawn(SendIntroduction(near_, plain_, **as_dialer_, OwnIntroduction()), introduced);
   Spawn(ReceiveIntroduction(far_, plain_, **as_acceptor_), theirs);
-  Run();
+  RunIo();
   ASSERT_TRUE(theirs->ok()) << theirs->status();
   EXPECT_EQ((*theirs)->session, 5u);
 }
@@ -113,7 +114,7 @@ TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
   (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It knows only the other key's id.
   Spawn(SendVerdict(far_, impostor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
-  Run();
+  RunIo();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
   EXPECT_EQ(rail::ReasonOf(verdict->status()), LinkReason::kNotProved);
 }
@@ -122,7 +123,7 @@ TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
   asio::write(near_, asio::buffer(std::string(sizeof(wire::Greeting), 'G')));
   const link::FabricOptions acceptor = Options(2);
   Spawn(CheckDialer(far_, acceptor), as_acceptor_);
-  Run();
+  RunIo();
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("not an mlxcommd"));
   EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kNotADaemon);
 }
@@ -143,12 +144,12 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
         co_await asio::async_read(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
         co_await asio::async_write(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
       },
-      [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
-  Run();
+      [](const std::exception_ptr& error) { ASSERT_EQ(error, nullptr); });
+  RunIo();
   ASSERT_TRUE(as_dialer_->ok());
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
-  Run();
+  RunIo();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
 
@@ -160,14 +161,14 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
   Prove(dialer, acceptor);
   std::unique_ptr<absl::Status> sent;
   Spawn(SendIntroduction(near_, plain_, **as_dialer_, OwnIntroduction()), sent);
-  Run();
+  RunIo();
   wire::Introduction taken{};
   asio::read(far_, asio::buffer(&taken, sizeof taken));
   const auto refuses = [&](const wire::Introduction& introduction, const Proved& proved) {
     asio::write(near_, asio::buffer(&introduction, sizeof introduction));
     std::unique_ptr<absl::StatusOr<wire::Introduction>> theirs;
     Spawn(ReceiveIntroduction(far_, plain_, proved), theirs);
-    Run();
+    RunIo();
     return absl::IsPermissionDenied(theirs->status());
   };
   EXPECT_FALSE(refuses(taken, **as_acceptor_));
@@ -201,8 +202,8 @@ TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyThePeerSends) {
         }
         ended = as_acceptor_ != nullptr;
       },
-      [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
-  Run();
+      [](const std::exception_ptr& error) { ASSERT_EQ(error, nullptr); });
+  RunIo();
   EXPECT_TRUE(ended);
   EXPECT_TRUE(absl::IsUnavailable(as_acceptor_->status())) << as_acceptor_->status();
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("in time"));

@@ -81,7 +81,7 @@ class TcpRailDriverTest : public OneRailTest {
     return rail_->Give(command);
   }
   // Acts as the loop: takes turns, and sleeps in the io_context or on the bell when idle.
-  RailEvent Next(RailEvent::Kind kind) {
+  RailEvent AwaitNext(RailEvent::Kind kind) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     RailEvent event;
     while (platform::MonotonicNow() < deadline) {
@@ -136,12 +136,12 @@ TEST_F(TcpRailDriverTest, TheLoopWritesAndReadsSmallFramesItself) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
     EXPECT_EQ(ReadAtFar().sequence, i);  // It needed no turn.
     SendFromFar(Header(wire::FrameType::kEager, i, 1000), static_cast<int>(i));
-    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    const RailEvent event = AwaitNext(RailEvent::Kind::kFrame);
     EXPECT_EQ(event.header.sequence, i);
     ASSERT_EQ(event.payload.size(), 1000u);
     EXPECT_EQ(event.payload.back(), static_cast<std::byte>(i));
   }
-  while (transmitted_ < 100) Next(RailEvent::Kind::kTransmitted);
+  while (transmitted_ < 100) AwaitNext(RailEvent::Kind::kTransmitted);
   rail_->Stop();
   EXPECT_EQ(by_loop_.sent, 100);
   EXPECT_EQ(by_loop_.received, 100);
@@ -153,7 +153,7 @@ TEST_F(TcpRailDriverTest, HasNoThreadForSmallFramesNorForItsEnd) {
   for (std::uint64_t i = 1; i <= 20; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
     SendFromFar(Header(wire::FrameType::kEager, i, 1000));
-    Next(RailEvent::Kind::kFrame);
+    AwaitNext(RailEvent::Kind::kFrame);
   }
   EXPECT_FALSE(rail_->has_thread());
   rail_->Stop();
@@ -171,7 +171,7 @@ TEST_F(TcpRailDriverTest, HasItsThreadOncePreparedForLargeData) {
   rail_->Prepare();
   EXPECT_TRUE(rail_->has_thread());
   SendFromFar(Header(wire::FrameType::kEager, 1, 1000));
-  EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
+  EXPECT_EQ(AwaitNext(RailEvent::Kind::kFrame).header.sequence, 1u);
   rail_->Stop();
   EXPECT_EQ(by_loop_.received, 1);
 }
@@ -187,7 +187,7 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
     }
   });
   for (std::uint64_t i = 1; i <= 200; ++i) {
-    ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+    ASSERT_EQ(AwaitNext(RailEvent::Kind::kFrame).header.sequence, i);
   }
   far.join();
   EXPECT_GT(sleeps_, 0);
@@ -227,7 +227,7 @@ TEST_F(TcpRailDriverTest, TheThreadMovesLargeDataAndSmallFramesReturnToTheLoop) 
       EXPECT_EQ(ReadAtFar().payload_bytes, 300'000u);
       SendFromFar(Header(wire::FrameType::kData, ++theirs, 300'000), static_cast<int>(round));
     });
-    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    const RailEvent event = AwaitNext(RailEvent::Kind::kFrame);
     EXPECT_TRUE(event.placed);
     EXPECT_EQ(target.front(), static_cast<std::byte>(round));
     EXPECT_EQ(target.back(), static_cast<std::byte>(round));
@@ -285,11 +285,11 @@ TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataIfCoresAreFew) {
     }
   });
   for (std::uint64_t i = 1; i <= kFrames; ++i) {
-    EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
+    EXPECT_TRUE(AwaitNext(RailEvent::Kind::kFrame).placed);
     EXPECT_EQ(targets[i - 1].front(), static_cast<std::byte>(i));
     EXPECT_EQ(targets[i - 1].back(), static_cast<std::byte>(i));
   }
-  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  while (transmitted_ < kFrames) AwaitNext(RailEvent::Kind::kTransmitted);
   far.join();
   EXPECT_EQ(by_loop_.data, 2 * static_cast<int>(kFrames));
   EXPECT_FALSE(rail_->has_thread());
@@ -317,7 +317,7 @@ TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndContinuesWhenItHas
   std::thread far([&] {
     for (std::uint64_t i = 1; i <= kFrames; ++i) EXPECT_EQ(ReadAtFar().sequence, i);
   });
-  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  while (transmitted_ < kFrames) AwaitNext(RailEvent::Kind::kTransmitted);
   far.join();
   EXPECT_GT(sleeps_, 0);
   EXPECT_EQ(by_loop_.data, static_cast<int>(kFrames));
@@ -343,7 +343,7 @@ TEST_F(TcpRailDriverTest, TheThreadWritesWhatTheSocketDoesNotTake) {
     RailEvent event;
     while (rail_->Pop(event)) transmitted_ += event.transmitted;
   }
-  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  while (transmitted_ < kFrames) AwaitNext(RailEvent::Kind::kTransmitted);
   far.join();
 }
 
@@ -352,8 +352,8 @@ TEST_F(TcpRailDriverTest, TheLoopFindsTheEndAndGarbage) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
   far_.Reset();
-  EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
-  const RailEvent down = Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(AwaitNext(RailEvent::Kind::kFrame).header.sequence, 1u);
+  const RailEvent down = AwaitNext(RailEvent::Kind::kDown);
   EXPECT_EQ(down.cause, DownCause::kReset);
   rail_->Stop();
   EXPECT_EQ(rail_->KeepEnd(), nullptr);
@@ -395,7 +395,7 @@ TEST_F(TcpRailDriverTest, StopAndFinishWorkWhicheverThreadDrives) {
     EXPECT_EQ(::recv(far_.get(), &any, 1, 0), 0);
     far_.Reset();
     rail_->Stop();
-    Next(RailEvent::Kind::kDown);
+    AwaitNext(RailEvent::Kind::kDown);
   }
 }
 
@@ -429,7 +429,7 @@ TEST_F(TcpRailDriverTest, AFlippedBitEndsARailThatTheLoopDrives) {
 TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
-  Next(RailEvent::Kind::kFrame);
+  AwaitNext(RailEvent::Kind::kFrame);
   watches_.Retire();
   RailEvent event;
   for (int turn = 0; turn < 2; ++turn) {
