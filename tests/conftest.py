@@ -7,6 +7,7 @@ Ranks print what they did; tests wait for such lines with a deadline, never for 
 import contextlib
 import json
 import os
+import pathlib
 import queue
 import random
 import shutil
@@ -49,6 +50,12 @@ def find_test_program(folder, name):
     build = os.environ.get("MLXCOMM_BUILD")
     assert build, "set MLXCOMM_BUILD to a build folder with MLXCOMM_TESTS=ON (tests/run does)"
     return os.path.join(build, "tests", folder, name)
+
+
+def cpu_seconds(pid):
+    """Returns the CPU time of a process; Linux only."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port():

@@ -147,11 +147,14 @@ bool Loop::Turn() {
 
 // There are no more operations before the next job, and the allocator would keep the pages.
 void Loop::ReleaseFreeMemory() {
-  // Freeing takes milliseconds, in which other nodes' operations would wait.
-  if (release_due_ns_ <= now_ns_ && !node_->links().forwards()) {
-    release_due_ns_ = collective::kNever;
-    scratch_->FreeKept();
-    memory_release_.Start();
+  if (release_due_ns_ <= now_ns_) {
+    // Freeing takes milliseconds, in which other nodes' operations would wait.
+    const bool waits = node_->links().forwards();
+    release_due_ns_ = waits ? now_ns_ + kNoGroupNs : collective::kNever;
+    if (!waits) {
+      scratch_->FreeKept();
+      memory_release_.Start();
+    }
   }
   if (node_->links().TakeMemoryFreed()) memory_release_.Start();
 }

@@ -2,10 +2,12 @@
 affected ranks get an error, and no other notices."""
 
 import signal
+import threading
+import time
 
 import pytest
 
-from conftest import wait_until
+from conftest import cpu_seconds, wait_until
 from ground.cluster import PATIENT, QUICK
 from ground.outcomes import all_fine, at_work, heard, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
@@ -57,6 +59,18 @@ def test_a_job_goes_on_when_the_killed_daemon_in_between_is_back(lab):
         wait_until(lambda: is_given_up(c, 0, 2) and is_given_up(c, 2, 0), "no route is left")
         c.start_daemon(1)
         c.wait_linked()
+
+
+# Why: memory was not freed while a node forwarded, and the loop spun until that was over.
+def test_a_daemon_that_forwards_after_its_own_job_sleeps(lab):
+    """How: three seconds after the last operation are measured, with the time at which it frees memory."""
+    c = lab(chain(3))
+    with at_work(c, (0, 2), MIB):
+        all_fine(c.ranks((1, 1), "sum:800", job="own"))
+    pid = c.daemons[1].pid
+    before, began = cpu_seconds(pid), time.monotonic()
+    threading.Event().wait(3)
+    assert cpu_seconds(pid) - before < 0.2 * (time.monotonic() - began)
 
 
 def test_a_transfer_takes_the_other_route_when_the_daemon_in_between_is_killed(lab):

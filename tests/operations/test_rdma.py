@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import find_test_program, wait_until
+from conftest import cpu_seconds, find_test_program, wait_until
 from operations.test_operations import SENDS, SUMS, run
 from operations.test_operations import start as start_ranks
 
@@ -103,11 +103,6 @@ def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
         assert rank.lines[-1] == "fine"
     assert verbs.queue_pairs() == 2
     assert int(rdma_rails(c, 0)[0]["sent_bytes"]) > 10 << 20
-
-
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the CPU time of another process")
