@@ -145,7 +145,7 @@ Progress Pages::Wait(std::unique_lock<std::mutex>& lock, const Meeting::Operatio
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);
   const bool is_longer = looks == looks_most;
-  bool is_wanted = false;  // By another thread: the core.
+  bool is_wanted = false;  // Another thread wants the core.
   std::uint64_t longest_gap_ns = 0;
   if (is_longer && keeps) {
     const std::uint64_t keep_until_ns = std::min(until_ns, began_ns + keep_most_ns);

@@ -228,7 +228,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
     if (failure.ok()) failure = co_await KeepPace(uid);
     if (failure.ok() && !users_.Find(uid, platform::MonotonicNow())) {
       users_.AwaitAnswer(uid, deadline);
-      co_await deadline.async_wait(kTuple);  // For the answer, or until the deadline.
+      co_await deadline.async_wait(kTuple);  // Ends with the answer or the deadline.
       users_.StopWaiting(uid, deadline);
     }
     User user;

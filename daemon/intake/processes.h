@@ -37,7 +37,7 @@ class Processes {
                                                    const queue::SubmissionEntry& /*entry*/) {
     return std::nullopt;
   }
-  // For a client, until its memory is released; zeros for tools.
+  // Valid until the client's memory is released; zeros for tools.
   virtual CopiedResults ResultsCopiedBy(SessionId /*session*/) const { return {}; }
 
  protected:

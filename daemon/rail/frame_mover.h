@@ -44,7 +44,7 @@ class FrameMover : protected FrameReaderPort {
 
   // Executes commands while there is room for what they cause; after Finish, no events are taken.
   bool ExecuteCommands();
-  // Every event carries the count; this one is used if there is no other.
+  // Reports the count in an event of its own, if no other event carries it.
   void ReportTransmitted();
   void ReportDown(DownCause cause, std::string reason, LinkReason link_reason);
   // The caller has ensured that there is room (kEventsKept).
@@ -73,7 +73,7 @@ class FrameMover : protected FrameReaderPort {
 
  private:
   static constexpr std::size_t kRingSlots = 1024;
-  static constexpr std::size_t kEventsKept = 3;  // For a begun frame, a lost one, and kDown.
+  static constexpr std::size_t kEventsKept = 3;  // Reserved: a begun frame, a lost one, kDown.
 
   void Execute(const RailCommand& command);
   void Withdraw(const OperationKey& key);

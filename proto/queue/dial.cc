@@ -79,8 +79,8 @@ std::string FolderOf(const std::string& path) {
 }
 
 // Returns a non-blocking socket. A blocking connect would wait forever once a stopping daemon's
-// backlog is full. macOS refuses the connection then, as if no process listened; IsPresent() tells
-// the cases apart.
+// backlog is full. macOS then refuses the connection, as if no process listened; IsPresent()
+// distinguishes the two cases.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -2,7 +2,7 @@
 // once, when it starts, and passes it down as a value; no other code counts cores.
 //
 //   few cores    Waiting threads need the workers' cores: they yield between polls and sleep soon.
-//                The loop drives TCP rails itself, because there is no core for a rail's thread.
+//                The loop drives TCP rails itself, because no core is left for a rail's thread.
 //                Workers leave the loop's core.
 //   many cores   Waiting threads have their own cores: they spin for longer and do not yield. A
 //                busy rail has its own thread.

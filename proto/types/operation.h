@@ -284,7 +284,7 @@ struct ReduceOperatorRow {
   Numbers numbers;  // The types it supports.
 };
 
-// For bool, sum and max are `or`, product and min are `and`, as in MLX. Complex numbers are ordered
+// On bool, sum and max mean `or`, product and min `and`, as in MLX. Complex numbers are ordered
 // by the real part, then the imaginary part.
 inline constexpr ValueTable kReduceOperators([] {
   using enum ReduceOperator;

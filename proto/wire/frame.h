@@ -121,7 +121,7 @@ struct FrameHeader {
   std::uint64_t acknowledged = 0;  // All sequences up to this one have been received.
   std::uint64_t group = 0;
   std::uint64_t number = 0;                // The operation's number in its group or pair.
-  std::uint32_t source_rank = kEveryRank;  // As in OperationKey.
+  std::uint32_t source_rank = kEveryRank;  // Same as in OperationKey.
   std::uint32_t destination_rank = kEveryRank;
   std::uint32_t tag = 0;
   std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 on rails without sums.

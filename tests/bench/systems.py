@@ -147,7 +147,7 @@ class Mlx(System):
     def missing(self):
         needs_mlx_lm = self.program in ("programs/generating.py", "programs/training.py")
         if needs_mlx_lm and importlib.util.find_spec("mlx_lm") is None:
-            return "there is no mlx-lm (tests/interop/requirements.txt)"
+            return "mlx-lm is not installed (tests/interop/requirements.txt)"
         return super().missing()
 
     def command(self, words):

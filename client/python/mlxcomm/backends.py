@@ -25,7 +25,7 @@ from .tracebacks import ends_at_caller
 _log = logging.getLogger("mlxcomm")
 _OURS = "mlxcomm"
 _originals = {}
-_wrapped = {}  # By name, like _originals.
+_wrapped = {}  # Keyed by name, like _originals.
 _taken = set()
 _reported = set()  # MLX's own backends whose use was logged.
 # By process id (a forked child starts empty), then backend: the place that init returned, or None for a group

@@ -48,7 +48,7 @@ class Transformer(nn.Module):
 
 
 def with_adapters():
-    """As mlx_lm.lora: low-rank adapters of all linear layers are trained, and nothing else."""
+    """Trains only low-rank adapters of all linear layers, like mlx_lm.lora."""
     model = Transformer()
     model.freeze()
     linear_to_lora_layers(model.layers, len(model.layers.layers), {"rank": 8, "scale": 20.0, "dropout": 0.0})
